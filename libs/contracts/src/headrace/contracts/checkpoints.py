@@ -1,0 +1,91 @@
+"""The records of `state.{pool}`: the owner's checkpoint, written in one transaction each second, one key for each part.
+
+Written by the owner alone (transactional.id `headrace.scheduler.{pool}`); read by schedulers and by booting workers.
+Invariant: a checkpoint only saves reading from the beginning; all of it is a fold over `requests`, `attempts`, `control`.
+"""
+
+from msgspec import Struct
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.values import Count, Name, Origin, Port16, WallMs
+
+
+class Ownership(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ownership"):
+    """Key `ownership`: who owns the pool. Written each second: heartbeat, lease and fence in one.
+
+    `sequence` is the last attempt sequence used in this epoch. `released`: a clean stop, the next may take over at once.
+    """
+
+    epoch: Count
+    owner: Name
+    number: Count
+    begun_ms: WallMs
+    sequence: Count = 0
+    released: bool = False
+
+
+class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finished"):
+    """Key `finished/{topic}/{partition}`: which offsets of a request partition are finished.
+
+    All below `prefix` are; `beyond` maps a block's first offset (a multiple of 4,096) to its bitmap: bit i of byte i // 8,
+    least significant first, is offset block + i. `topic_id` and `leader_epoch` tell a recreated or truncated log.
+    """
+
+    topic: str
+    partition: Port16
+    prefix: Count
+    beyond: dict[int, bytes] = {}
+    topic_id: str | None = None
+    leader_epoch: int | None = None
+
+
+class Positions(Struct, frozen=True, kw_only=True, tag="positions"):
+    """Key `positions`: the next offsets to read; in `control` never past a cancel that isn't applied yet."""
+
+    attempts: dict[int, Count]
+    control: Count
+
+
+class TenantCounter(Struct, frozen=True, kw_only=True, tag="tenant_counter"):
+    """Key `tenant/{tier}/{tenant}`: the settled counter, micro service units over weight."""
+
+    tier: Name
+    tenant: Name
+    settled: int
+
+
+class TierCounter(Struct, frozen=True, kw_only=True, tag="tier_counter"):
+    """Key `tier/{tier}`: the tier's start tag, and the largest tenant tag dispatched so far."""
+
+    tier: Name
+    start_tag: int
+    largest_tag: int
+
+
+class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retrying"):
+    """Key `retrying/{id}`: what is known of a request that failed before and isn't finished."""
+
+    id: str
+    origin: Origin
+    attempt: AttemptId
+    attempts: Count
+    due_ms: WallMs
+    suspect: bool = False
+
+
+class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished"):
+    """Key `recent/{minute}`: ids finished in that minute of Unix time, kept for 15 minutes against duplicates."""
+
+    minute: Count
+    ids: tuple[str, ...]
+
+
+class Forgotten(Struct, frozen=True, kw_only=True, tag="forgotten"):
+    """Under the key of a part that no longer matters, in place of it: compaction keeps the last."""
+
+    at_ms: WallMs
+
+
+StateRecord = (
+    Ownership | Finished | Positions | TenantCounter | TierCounter | Retrying | RecentlyFinished | Forgotten
+)

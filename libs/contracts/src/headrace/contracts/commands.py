@@ -1,0 +1,78 @@
+"""The records of `work.{pool}`: a wire of commands from the owner to a worker's lane, not a store.
+
+Invariant: each command carries the sender's epoch (that is what is fenced), all but fence and ping the boot they are for.
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Count, Origin, WallMs
+
+
+class CancelReason(StrEnum):
+    """Why a running attempt is to stop: decides which terminal record it ends with."""
+
+    CALLER = "caller"
+    DEADLINE = "deadline"
+    SUPERSEDED = "superseded"
+    PREEMPTED = "preempted"
+
+
+class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
+    """Carry out this attempt. The record's value is the request's payload: workers don't read `requests`.
+
+    `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed.
+    """
+
+    epoch: Count
+    boot: str
+    attempt: AttemptId
+    attempts: Count
+    origin: Origin
+    request: RequestRecord
+    charge: Count = 0
+    dispatched_ms: WallMs | None = None
+
+
+class Cancel(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel"):
+    """Stop this attempt. `superseded`: the request is finished already, so write no terminal record."""
+
+    epoch: Count
+    boot: str
+    attempt: AttemptId
+    id: str
+    reason: CancelReason
+
+
+class Fence(Struct, frozen=True, kw_only=True, tag="fence"):
+    """A new owner: answer with a report of this epoch and all that is held."""
+
+    epoch: Count
+
+
+class Buried(Struct, frozen=True, kw_only=True, tag="buried"):
+    """This boot was declared dead: abort everything and register anew."""
+
+    epoch: Count
+    boot: str
+
+
+class Drain(Struct, frozen=True, kw_only=True, tag="drain"):
+    """Take no new work, hand back what hasn't started, finish the rest."""
+
+    epoch: Count
+    boot: str
+
+
+class Ping(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ping"):
+    """Nothing to do: shows that the lane is read. From the owner (`epoch`) or from the worker itself (`boot`)."""
+
+    number: Count
+    epoch: Count | None = None
+    boot: str | None = None
+
+
+Command = Run | Cancel | Fence | Buried | Drain | Ping

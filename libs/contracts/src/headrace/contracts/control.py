@@ -1,0 +1,40 @@
+"""The records of `control.{pool}`: what others ask of the owner. Written by ingest, CLI, console and result-delivery."""
+
+from msgspec import Struct
+
+from headrace.contracts.commands import CancelReason
+from headrace.contracts.values import Count, Name, Port16, WallMs
+
+
+class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
+    """A caller no longer wants this request. Applied exactly when the owner knows what became of it."""
+
+    id: str
+    tenant: Name
+    at_ms: WallMs
+    reason: CancelReason = CancelReason.CALLER
+
+
+class Query(Struct, frozen=True, kw_only=True, tag="query"):
+    """Where is this request? Answered by the owner on `replies`, partition `gateway`, with the same `nonce`."""
+
+    id: str
+    nonce: str
+    gateway: Port16
+
+
+class DeliveryPosition(Struct, frozen=True, kw_only=True, tag="delivery_position"):
+    """How far result-delivery has committed this topic: nothing from `next_offset` on may be trimmed."""
+
+    topic: str
+    partition: Port16
+    next_offset: Count
+
+
+class DrainWorker(Struct, frozen=True, kw_only=True, tag="drain_worker"):
+    """An operator takes a worker out of service."""
+
+    worker: Name
+
+
+ControlRecord = CancelRequest | Query | DeliveryPosition | DrainWorker

@@ -1,0 +1,162 @@
+"""What the operator wrote: tiers, pools, tenants, topic counts. Frozen data; what happened since is state, elsewhere.
+
+Converted from TOML by `policy_from`; read by ingest (who may ask for what) and the scheduler (weights, time-outs).
+"""
+
+from datetime import timedelta
+from hashlib import sha256
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from headrace.contracts.topics import TopicCounts
+
+PolicyName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+KeyHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+
+
+class TierPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A class of service: its weight, the share of work it is sure of, and how long a request may wait to start."""
+
+    weight: Weight
+    floor_percent: Percent = 0
+    queue_timeout: timedelta = timedelta(minutes=10)
+    headroom_percent: Percent = 0
+    preemptible: bool = False
+
+
+class CostWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Micro service units for a token: uncached prompt, cached prompt, completion."""
+
+    prompt: Annotated[int, Meta(ge=0)] = 1_000_000
+    cached: Annotated[int, Meta(ge=0)] = 100_000
+    completion: Annotated[int, Meta(ge=0)] = 2_000_000
+
+
+class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The backends that serve these models. `models` maps the name that callers use to the name the backend knows."""
+
+    models: dict[str, str]
+    cost: CostWeights = CostWeights()
+    max_attempts: Annotated[int, Meta(ge=1, le=100)] = 4
+    default_max_tokens: Annotated[int, Meta(ge=1)] = 256
+
+
+class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is served: weight among tenants, API keys as SHA-256 hex digests, and the tiers it may use."""
+
+    weight: Weight = 1
+    key_sha256: tuple[KeyHash, ...] = ()
+    default_tier: PolicyName = "standard"
+    tiers: tuple[PolicyName, ...] | None = None
+
+
+class TopicPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Partition and replica counts of all topics. Changing a count of a running system moves no accepted request."""
+
+    tenant_partitions: Annotated[int, Meta(ge=1, le=4096)] = 8
+    lanes: Annotated[int, Meta(ge=1, le=4096)] = 16
+    gateways: Annotated[int, Meta(ge=1, le=4096)] = 4
+    replication_factor: Annotated[int, Meta(ge=1, le=9)] = 1
+    min_insync_replicas: Annotated[int, Meta(ge=1, le=9)] = 1
+
+    def counts(self) -> TopicCounts:
+        """As the topic table takes them."""
+        return TopicCounts(**msgspec.structs.asdict(self))
+
+
+DEFAULT_TIERS = {
+    "interactive": TierPolicy(
+        weight=16, floor_percent=10, queue_timeout=timedelta(seconds=30), headroom_percent=10
+    ),
+    "standard": TierPolicy(weight=4, floor_percent=10, queue_timeout=timedelta(minutes=10)),
+    "batch": TierPolicy(weight=1, floor_percent=5, queue_timeout=timedelta(hours=24), preemptible=True),
+}
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole policy file. Checked as a whole: see `mistakes_in`."""
+
+    pools: dict[PolicyName, PoolPolicy]
+    tenants: dict[PolicyName, TenantPolicy] = {}
+    tiers: dict[PolicyName, TierPolicy] = DEFAULT_TIERS
+    topics: TopicPolicy = TopicPolicy()
+
+    def pool_of(self, model: str) -> str | None:
+        """The pool that serves the name a caller asks for."""
+        return next((name for name, pool in self.pools.items() if model in pool.models), None)
+
+    def tenant_of(self, key: str) -> str | None:
+        """Whose API key this is. Compares digests, so timing tells nothing about a key."""
+        digest = hash_key(key)
+        return next((name for name, tenant in self.tenants.items() if digest in tenant.key_sha256), None)
+
+
+def hash_key(key: str) -> str:
+    """The SHA-256 hex digest under which an API key is kept. Keys are random, so no salt or stretching is needed."""
+    return sha256(key.encode()).hexdigest()
+
+
+def policy_from(document: dict[str, Any]) -> Policy:
+    """A policy from a parsed TOML document. Durations are texts such as "30s", "10m", "24h".
+
+    Raises ValueError (msgspec.ValidationError for a wrong shape), whose message names the place.
+    """
+    policy = msgspec.convert(_with_durations(document), Policy, strict=True)
+    if mistakes := mistakes_in(policy):
+        raise ValueError("; ".join(mistakes))
+    return policy
+
+
+def mistakes_in(policy: Policy) -> list[str]:
+    """What is well formed but can't be meant, one sentence each, with the place in the file."""
+    found = []
+    if sum(tier.floor_percent for tier in policy.tiers.values()) > 100:
+        found.append("tiers.*.floor_percent: the floors of all tiers add up to more than 100")
+    models: dict[str, str] = {}
+    for name, pool in policy.pools.items():
+        found += [
+            f"pools.{name}.models: {model!r} is served by pool {models[model]!r} already"
+            for model in pool.models
+            if models.setdefault(model, name) != name
+        ]
+    for name, tenant in policy.tenants.items():
+        unknown = {tenant.default_tier, *(tenant.tiers or ())} - set(policy.tiers)
+        found += [f"tenants.{name}: there is no tier {tier!r}" for tier in sorted(unknown)]
+        if tenant.tiers is not None and tenant.default_tier not in tenant.tiers:
+            found.append(f"tenants.{name}.default_tier: {tenant.default_tier!r} is not among its tiers")
+    if policy.topics.min_insync_replicas > policy.topics.replication_factor:
+        found.append("topics.min_insync_replicas: greater than topics.replication_factor")
+    return found
+
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_from(text: str) -> timedelta:
+    """A duration from "500ms", "30s", "10m", "24h" or "7d". Raises ValueError."""
+    number = text.rstrip("dhms")
+    unit = text[len(number) :]
+    if not number.isascii() or not number.isdigit() or unit not in _UNITS:
+        raise ValueError(f"not a duration: {text!r}; write a whole number and ms, s, m, h or d, such as 30s")
+    return timedelta(milliseconds=int(number) * _UNITS[unit])
+
+
+def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with tiers' queue time-outs as ISO 8601, which is what msgspec converts."""
+    tiers = document.get("tiers")
+    if not isinstance(tiers, dict):
+        return document
+    converted = {}
+    for name, tier in tiers.items():
+        converted[name] = tier
+        if isinstance(tier, dict) and isinstance(tier.get("queue_timeout"), str):
+            try:
+                duration = duration_from(tier["queue_timeout"])
+            except ValueError as error:
+                raise ValueError(f"tiers.{name}.queue_timeout: {error}") from error
+            converted[name] = {**tier, "queue_timeout": duration}
+    return {**document, "tiers": converted}

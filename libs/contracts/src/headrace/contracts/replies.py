@@ -1,0 +1,62 @@
+"""The records of `replies`: what flows back to the gateway that accepted a request. A wire, kept an hour."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.values import Count, Failure, Payload, Port16, Usage, WallMs
+
+
+class Chunk(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chunk"):
+    """A piece of a live answer, from a worker. The value is whole server-sent events as the backend sent them
+    (`data: {...}` + blank line, one or more), to be relayed untouched.
+
+    `number` counts an attempt's chunks from 0; `characters` is the length of the text (all choices) after this chunk.
+    Readers follow the highest attempt; a gap in `number` means that a chunk was lost and the stored text must mend it.
+    """
+
+    id: str
+    attempt: AttemptId
+    number: Count
+    characters: Count
+    payload: Payload
+
+
+class Final(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="final"):
+    """The committed result, from result-delivery, after its SQL commit. The value is the stored body when somebody waits
+    for it and it fits; otherwise the value is empty, `stored` is true, and SQL has it.
+    """
+
+    id: str
+    attempt: AttemptId
+    status: Status
+    http_status: Annotated[int, Meta(ge=200, le=599)]
+    payload: Payload
+    stored: bool = False
+    partial: bool = False
+    failure: Failure | None = None
+    usage: Usage = Usage()
+
+
+class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"):
+    """The owner's answer to a Query. `known` false: the owner doesn't hold this id (finished, or not read yet).
+
+    `position` is the number of requests ahead in its tenant's queue and tier; `tokens` the completion tokens so far.
+    """
+
+    id: str
+    nonce: str
+    epoch: Count
+    as_of_ms: WallMs
+    known: bool
+    status: Status | None = None
+    position: Count | None = None
+    estimated_wait_ms: Count | None = None
+    tokens: Count = 0
+    attempts: Count = 0
+    gateway: Port16 | None = None
+
+
+ReplyRecord = Chunk | Final | Answer

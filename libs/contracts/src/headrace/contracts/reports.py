@@ -1,0 +1,61 @@
+"""The records of `workers.{pool}`: what workers hold, and the owner's ticks by which their deaths are judged.
+
+Written by workers and by the owner; read by the scheduler, and by workers choosing a lane.
+"""
+
+from msgspec import Struct
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.values import Count, Name, Origin, Port16
+
+
+class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One attempt in a worker's hands, with all that a new owner needs to account for it.
+
+    `tokens` is the number of completion tokens so far; `running`: the backend has it.
+    """
+
+    attempt: AttemptId
+    id: str
+    tenant: Name
+    tier: Name
+    origin: Origin
+    attempts: Count
+    charge: Count = 0
+    tokens: Count = 0
+    running: bool = False
+
+
+class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"):
+    """A worker's snapshot, each 500 ms and on fences. The first one registers the boot.
+
+    `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
+    `limit` is how many attempts it may hold at a time. `healthy`: its backend answers.
+    """
+
+    worker: Name
+    boot: str
+    epoch: Count
+    lane: Port16
+    position: Count
+    limit: Count
+    held: tuple[Held, ...] = ()
+    healthy: bool = True
+    draining: bool = False
+
+
+class Gone(Struct, frozen=True, kw_only=True, tag="gone"):
+    """A clean goodbye: this boot holds nothing and writes nothing more."""
+
+    worker: Name
+    boot: str
+
+
+class Tick(Struct, frozen=True, kw_only=True, tag="tick"):
+    """The owner's heartbeat in this log: 8 of one epoch after a boot's last report make it dead."""
+
+    epoch: Count
+    number: Count
+
+
+WorkerRecord = Report | Gone | Tick

@@ -1,0 +1,44 @@
+"""The record of `requests.{pool}.{tier}`: the truth of what was accepted. Written by ingest; read by the scheduler.
+
+Invariant: the header holds all that a decision needs, so that no decision opens a payload.
+"""
+
+from msgspec import Struct
+
+from headrace.contracts.values import Count, Name, Payload, Port16, WallMs
+
+
+class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="request"):
+    """An accepted request. The record's value is the caller's body.
+
+    `model` is the name the backend is called with; `route` the backend's path. `prompt_tokens` is an estimate; `max_tokens`
+    the caller's cap on the answer, times `choices`. `plain_text`: the answer is text alone (one choice, no tools, no schema,
+    no logprobs), so that it may be streamed upstream, assembled, and resumed. `gateway` is the partition of `replies` that
+    the accepting replica reads; `waits`: somebody is on an open connection and wants the answer itself there. `sends_usage`:
+    the caller asked for a usage chunk in the stream.
+    """
+
+    id: str
+    tenant: Name
+    pool: Name
+    tier: Name
+    partition: Port16
+    model: Name
+    route: str
+    accepted_ms: WallMs
+    payload: Payload
+    gateway: Port16
+    waits: bool = False
+    stream: bool = False
+    sends_usage: bool = False
+    plain_text: bool = False
+    prompt_tokens: Count = 0
+    max_tokens: Count | None = None
+    choices: Count = 1
+    priority: int = 0
+    fairness_key: Name | None = None
+    start_by_ms: WallMs | None = None
+    finish_by_ms: WallMs | None = None
+    hop: Count = 0
+    replay_of: str | None = None
+    metadata: dict[str, str] = {}

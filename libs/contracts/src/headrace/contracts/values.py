@@ -1,0 +1,68 @@
+"""The values that records share: payload descriptions, places in a log, usage, times, failures.
+
+Invariant: integers are bounded here, so that a lying record fails to decode instead of moving somebody's counters.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.seal import Encoding
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Port16 = Annotated[int, Meta(ge=0, le=65_535)]
+WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=4_102_444_800_000)]
+"""Unix milliseconds between the years 2020 and 2100: a clock outside of these is a lie."""
+Name = Annotated[str, Meta(min_length=1, max_length=128)]
+Sentence = Annotated[str, Meta(max_length=1024)]
+"""Error text is cut to 1 KiB, so that a record can't grow with every retry."""
+
+
+class Payload(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the record's value is: plain or sealed bytes, or nothing when `reference` says where they are (claim check)."""
+
+    size: Count
+    encoding: Encoding = Encoding.NONE
+    reference: str | None = None
+    content_type: str = "application/json"
+
+    @property
+    def inline(self) -> bool:
+        """Whether the bytes stand in the record's value itself."""
+        return self.reference is None
+
+
+class Origin(Struct, frozen=True, array_like=True, order=True):
+    """Where in `requests` the truth of a request stands. Travels with every command, report, attempt and result."""
+
+    topic: str
+    partition: Port16
+    offset: Count
+
+
+class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Tokens as the engine reported them; `estimated` when it didn't and they were counted from deltas."""
+
+    prompt_tokens: Count = 0
+    cached_tokens: Count = 0
+    completion_tokens: Count = 0
+    estimated: bool = False
+
+
+class Times(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """When an attempt reached its stages, in Unix ms by the clock of who did it; None for a stage not reached."""
+
+    dispatched_ms: WallMs | None = None
+    started_ms: WallMs | None = None
+    first_token_ms: WallMs | None = None
+    finished_ms: WallMs | None = None
+
+
+class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What went wrong: the kind (one row of the failure table), a sentence, and the backend's own HTTP status if any."""
+
+    kind: FailureKind
+    message: Sentence = ""
+    backend_status: Annotated[int, Meta(ge=100, le=599)] | None = None
+    retry_after_ms: Count | None = None

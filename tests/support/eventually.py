@@ -1,0 +1,34 @@
+"""Waiting in tests: on a condition, with a deadline. Called by every test that waits for another process or thread."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TypeVar
+
+T = TypeVar("T")
+
+POLL = timedelta(milliseconds=20)
+PATIENCE = timedelta(seconds=20)
+
+
+def eventually(condition: Callable[[], T], what: str, within: timedelta = PATIENCE) -> T:
+    """The first truthy value of `condition`; raises AssertionError naming `what` after `within`."""
+    deadline = time.monotonic() + within.total_seconds()
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within.total_seconds():.0f} s: {what}")
+        time.sleep(POLL.total_seconds())
+    return value
+
+
+async def eventually_async(
+    condition: Callable[[], Awaitable[T]], what: str, within: timedelta = PATIENCE
+) -> T:
+    """As `eventually`, for a condition that is awaited."""
+    deadline = time.monotonic() + within.total_seconds()
+    while not (value := await condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within.total_seconds():.0f} s: {what}")
+        await asyncio.sleep(POLL.total_seconds())
+    return value
