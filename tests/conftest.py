@@ -1,0 +1,19 @@
+"""What every test may ask for by name. Keep it tiny: the making of things lives in tests/support."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.broker import shared_broker, topic_prefix
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """Bootstrap address of the one broker of this run."""
+    yield from shared_broker()
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A topic prefix of this test's own."""
+    return topic_prefix()
