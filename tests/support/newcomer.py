@@ -19,46 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("make demo", "make test")
-TOOLS = tuple(
-    [
-        "bash",
-        "sh",
-        "env",
-        "make",
-        "git",
-        "python3",
-        "grep",
-        "sed",
-        "sort",
-        "expand",
-        "test",
-        "true",
-        "false",
-        "echo",
-        "cat",
-        "cp",
-        "mv",
-        "rm",
-        "mkdir",
-        "rmdir",
-        "ls",
-        "ln",
-        "touch",
-        "chmod",
-        "uname",
-        "dirname",
-        "basename",
-        "head",
-        "tail",
-        "tr",
-        "cut",
-        "sleep",
-        "date",
-        "id",
-        "tty",
-        "stty",
-    ]
-)
+TOOLS = """
+    bash sh env make git python3 grep sed sort expand test true false echo cat cp mv rm mkdir rmdir ls ln touch
+    chmod uname dirname basename head tail tr cut sleep date id tty stty
+"""
 ABSENT = ("java", "javac", "mvn", "docker", "node", "npm", "gcc", "cc")
 PASSED = re.compile(r"SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|PIP_\w+")
 CURL_LINE = re.compile(r"^\W*(curl -.*)$", re.MULTILINE)
@@ -74,7 +38,7 @@ def say(text: str) -> None:
 def bare_path(folder: Path) -> str:
     """A folder of links to the few tools that a machine with Python, make and git has."""
     folder.mkdir()
-    for tool in TOOLS:
+    for tool in TOOLS.split():
         found = os.path.realpath(sys.executable) if tool == "python3" else shutil.which(tool)
         if found:
             (folder / tool).symlink_to(found)
