@@ -1,4 +1,4 @@
-"""What a service is given to tell about itself, in one piece. Made in each `__main__.py`, or for each service of one process."""
+"""What a service is given to tell about itself. Made in each `__main__.py`, or for each service of one process."""
 
 from dataclasses import dataclass
 from typing import Self
