@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from headrace.contracts.topics import TopicCounts
 
@@ -82,7 +82,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     pools: dict[PolicyName, PoolPolicy]
     tenants: dict[PolicyName, TenantPolicy] = {}
-    tiers: dict[PolicyName, TierPolicy] = DEFAULT_TIERS
+    tiers: dict[PolicyName, TierPolicy] = field(default_factory=DEFAULT_TIERS.copy)
     topics: TopicPolicy = TopicPolicy()
 
     def pool_of(self, model: str) -> str | None:
