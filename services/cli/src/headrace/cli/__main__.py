@@ -1,0 +1,54 @@
+"""The entry point of `headrace` and of `python -m headrace.cli`: puts the commands together and tells errors.
+
+Invariant: whatever goes wrong leaves as one sentence on standard error and a non-zero status, never as a traceback
+(unless HEADRACE_TRACEBACK is set).
+"""
+
+import os
+import sys
+
+import typer
+
+from headrace.cli.commands import config, demo, dev, keys, policy, run, topics, version
+from headrace.cli.trouble import sentence_of
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+def application() -> typer.Typer:
+    """All commands."""
+    app = typer.Typer(
+        name="headrace",
+        help="The durable, fair queue in front of LLM backends, on Apache Kafka.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.command("demo")(demo.demo)
+    app.add_typer(dev.commands(), name="dev")
+    app.add_typer(topics.commands(), name="topics")
+    app.add_typer(config.commands(), name="config")
+    app.add_typer(policy.commands(), name="policy")
+    app.add_typer(keys.commands(), name="keys")
+    app.command("run")(run.run)
+    app.command("version")(version.version)
+    return app
+
+
+def main() -> None:
+    """Runs the command line; ends the process with its status."""
+    try:
+        application()()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("HEADRACE_TRACEBACK"):
+            raise
+        sys.stderr.write(f"headrace: {sentence_of(error)}\n")
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

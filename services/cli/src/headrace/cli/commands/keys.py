@@ -1,0 +1,43 @@
+"""`headrace keys`: API keys for tenants. A key is shown once; the policy keeps only its digest."""
+
+import secrets
+
+import typer
+
+from headrace.cli.options import AsJson
+from headrace.cli.terminal import say, say_json
+from headrace.contracts.policy import hash_key
+
+KEY_PREFIX = "hr_"
+KEY_BYTES = 32
+
+
+def commands() -> typer.Typer:
+    """The group `keys`."""
+    app = typer.Typer(help="API keys of tenants.", no_args_is_help=True)
+    app.command("new")(new)
+    app.callback()(lambda: None)
+    return app
+
+
+def mint_key() -> str:
+    """A new API key: 256 random bits, recognisable by its first letters in a leak scan."""
+    return KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
+
+
+def policy_line(key: str) -> str:
+    """The line of the policy that admits this key."""
+    return f'key_sha256 = ["{hash_key(key)}"]'
+
+
+def new(as_json: AsJson = False) -> None:
+    """Print a new random API key, and the line that admits it in the policy."""
+    key = mint_key()
+    if as_json:
+        say_json({"key": key, "sha256": hash_key(key), "policy_line": policy_line(key)})
+        return
+    say("API key, for the tenant; it is shown only now:")
+    say(f"  {key}")
+    say()
+    say("Line for the policy file, below [tenants.NAME]:")
+    say(f"  {policy_line(key)}")

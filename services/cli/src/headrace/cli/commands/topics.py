@@ -1,0 +1,126 @@
+"""`headrace topics`: the table of topics, whether the brokers have them so, and making them so."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import typer
+
+from headrace.bus.ports import Topics
+from headrace.bus.topic_check import apply_topics, differences
+from headrace.cli.brokers import bus_of
+from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of, topics_of
+from headrace.cli.terminal import say, say_json, show_table
+from headrace.contracts.topics import Topic
+from headrace.runtime.durations import render
+from headrace.runtime.settings import ServiceSettings
+
+CLIENT = "headrace-topics"
+
+
+def commands() -> typer.Typer:
+    """The group `topics`."""
+    app = typer.Typer(help="The topics that headrace needs.", no_args_is_help=True)
+    for command in (show, check, apply):
+        app.command(command.__name__)(command)
+    return app
+
+
+def show(policy: PolicyFile = None, prefix: Prefix = None, as_json: AsJson = False) -> None:
+    """Print every topic that must exist; asks no broker."""
+    settings = settings_of(policy=policy, prefix=prefix)
+    wanted = topics_of(policy_of(settings), settings.prefix)
+    if as_json:
+        say_json([_as_data(topic) for topic in wanted])
+        return
+    columns = ("topic", "partitions", "by", "kept", "written by", "read by", "holds")
+    show_table(columns, map(_as_row, wanted))
+
+
+def check(
+    policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
+) -> None:
+    """Say how the brokers' topics differ from the table; exits 1 when they do."""
+    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    wanted = topics_of(policy_of(settings), settings.prefix)
+    with administrator(settings) as topics:
+        sentences = differences(wanted, topics.describe([topic.name for topic in wanted]))
+    if as_json:
+        say_json({"good": not sentences, "topics": len(wanted), "differences": sentences})
+    else:
+        for sentence in sentences:
+            say(sentence)
+        say(
+            "`headrace topics apply` mends this."
+            if sentences
+            else f"all {len(wanted)} topics are as they must be"
+        )
+    if sentences:
+        raise typer.Exit(1)
+
+
+def apply(
+    policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
+) -> None:
+    """Create what is missing and mend what differs; deletes nothing."""
+    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    wanted = topics_of(policy_of(settings), settings.prefix)
+    with administrator(settings) as topics:
+        done = apply_topics(topics, wanted)
+    if as_json:
+        say_json({"topics": len(wanted), "done": done})
+        return
+    for sentence in done:
+        say(sentence)
+    say(f"all {len(wanted)} topics are as they must be" + ("" if done else "; nothing was done"))
+
+
+@contextmanager
+def administrator(settings: ServiceSettings) -> Iterator[Topics]:
+    """The administrator's client, closed afterwards."""
+    topics = bus_of(settings).topics(CLIENT)
+    try:
+        yield topics
+    finally:
+        topics.close()
+
+
+def _kept(topic: Topic) -> str:
+    if topic.rule.compacted:
+        return "newest of each key"
+    return "until trimmed" if topic.rule.retention is None else render(topic.rule.retention)
+
+
+def _services(of: frozenset[str]) -> str:
+    return ", ".join(sorted(of))
+
+
+def _as_row(topic: Topic) -> tuple[str, ...]:
+    rule = topic.rule
+    return (
+        topic.name,
+        str(topic.partitions),
+        rule.partitioned_by,
+        _kept(topic),
+        _services(rule.written_by),
+        _services(rule.read_by),
+        rule.holds,
+    )
+
+
+def _as_data(topic: Topic) -> dict[str, object]:
+    rule = topic.rule
+    retention = None if rule.retention is None else rule.retention // timedelta(milliseconds=1)
+    return {
+        "name": topic.name,
+        "partitions": topic.partitions,
+        "partitioned_by": rule.partitioned_by,
+        "replication_factor": topic.replication_factor,
+        "retention_ms": retention,
+        "compacted": rule.compacted,
+        "max_message_bytes": rule.max_message_bytes,
+        "written_by": sorted(rule.written_by),
+        "read_by": sorted(rule.read_by),
+        "holds": rule.holds,
+        "configs": topic.configs(),
+    }

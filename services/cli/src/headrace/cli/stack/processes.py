@@ -1,0 +1,211 @@
+"""All services as child processes on one machine, on a real broker. See Stack.
+
+Called by `headrace dev up`, the demo and end-to-end tests. Invariant: nothing it starts outlives it or its own process
+(devkit's leash), and a failed start leaves nothing running.
+"""
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+from headrace.bus.topic_check import apply_topics
+from headrace.cli.commands.config import settings_class
+from headrace.cli.commands.topics import administrator
+from headrace.cli.options import topics_of
+from headrace.cli.stack.plan import Backend, admit
+from headrace.cli.stack.service import GRACE, READY_WITHIN, ServiceProcess
+from headrace.contracts.policy import Policy
+from headrace.devkit.kafka import KafkaCluster
+from headrace.devkit.ports import free_ports
+from headrace.devkit.started import Started
+from headrace.runtime.policy_file import load_policy
+from headrace.runtime.settings import ServiceSettings
+from headrace.runtime.settings_sources import PREFIX, env_names
+
+Extra = Mapping[str, Mapping[str, object]]
+"""Further settings by service name with underscores, then by field: {"ingest": {"log_level": "debug"}}."""
+
+
+class Stack(Started):
+    """One ingest, `schedulers` schedulers, a worker for each backend, one result-delivery; ready when `start` returns.
+
+    `folder` gets policy.toml, results.db and logs/. `bootstrap` None: starts a broker of its own. `policy` is TOML;
+    tenants without a key get one, in `keys`. `extra` settings win over the stack's. Raises StackFailed and whatever the
+    broker or the topics raise.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        policy: str,
+        backends: Sequence[Backend],
+        bootstrap: str | None = None,
+        prefix: str = "headrace.",
+        keys: Mapping[str, str] | None = None,
+        schedulers: int = 1,
+        extra: Extra | None = None,
+        ready_within: timedelta = READY_WITHIN,
+        on_ready: Callable[[str], None] | None = None,
+    ) -> None:
+        admitted = admit(policy)
+        self.keys = {**admitted.keys, **(keys or {})}
+        self.folder, self.prefix = folder, prefix
+        self._policy_text, self._backends = admitted.text, list(backends)
+        self._bootstrap, self._schedulers, self._extra = bootstrap, schedulers, dict(extra or {})
+        self._ready_within, self._on_ready = ready_within, on_ready or (lambda _: None)
+        self._id_key = secrets.token_hex(32)
+        self._ingest_port = 0
+        self._broker: KafkaCluster | None = None
+        self.services: dict[str, ServiceProcess] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address. Raises RuntimeError before start() when the broker is the stack's own."""
+        if self._bootstrap is not None:
+            return self._bootstrap
+        if self._broker is None:
+            raise RuntimeError("the stack has no broker before start()")
+        return self._broker.bootstrap
+
+    @property
+    def url(self) -> str:
+        """Where ingest answers, without a slash at the end."""
+        return f"http://127.0.0.1:{self._ingest_port}"
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file of results."""
+        return self.folder / "results.db"
+
+    @property
+    def policy_path(self) -> Path:
+        """The policy file that all services read."""
+        return self.folder / "policy.toml"
+
+    @property
+    def pids(self) -> list[int]:
+        """Every process it ever started, the broker's too."""
+        broker = [self._broker.pid()] if self._broker is not None else []
+        return broker + [pid for service in self.services.values() for pid in service.pids]
+
+    @property
+    def ingest(self) -> ServiceProcess:
+        """The one ingest."""
+        return self.services["ingest"]
+
+    @property
+    def scheduler(self) -> ServiceProcess:
+        """The first scheduler; more are `services["scheduler-2"]` and so on."""
+        return self.services["scheduler"]
+
+    @property
+    def worker(self) -> ServiceProcess:
+        """The first backend's worker; more are `services["inference-worker-2"]` and so on."""
+        return self.services["inference-worker"]
+
+    @property
+    def delivery(self) -> ServiceProcess:
+        """The one result-delivery."""
+        return self.services["result-delivery"]
+
+    def start(self) -> Self:
+        """Returns when every service is ready; on an error everything is stopped again."""
+        with ExitStack() as undo:
+            undo.callback(self.stop)
+            (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+            self.policy_path.write_text(self._policy_text)
+            policy = load_policy(self.policy_path)
+            if self._bootstrap is None:
+                self._broker = KafkaCluster().start()
+            self.apply_topics(policy)
+            self._launch()
+            undo.pop_all()
+        return self
+
+    def apply_topics(self, policy: Policy) -> None:
+        """Creates this prefix's topics."""
+        settings = ServiceSettings(kafka=self.bootstrap, prefix=self.prefix)
+        with administrator(settings) as topics:
+            apply_topics(topics, topics_of(policy, self.prefix))
+
+    def stop(self, grace: timedelta = GRACE) -> None:
+        """Drains in order: no new requests, then what workers hold, then what is to be committed. Twice is no error."""
+        for name in ("ingest", "inference-worker", "scheduler", "result-delivery"):
+            group = [one for key, one in self.services.items() if key.startswith(name) and one.pids]
+            for service in group:
+                service.child.ask_to_end()
+            for service in group:
+                service.terminate(grace)
+        if self._broker is not None:
+            self._broker.stop()
+
+    def _launch(self) -> None:
+        names = self._names()
+        ports = free_ports(len(names) + 1)
+        self._ingest_port = ports.pop()
+        for (name, (kind, own)), port in zip(names.items(), ports, strict=True):
+            self.services[name] = self._service(name, kind, port, own)
+        for service in self.services.values():
+            service.launch()
+        for service in self.services.values():
+            service.await_ready(self._ready_within)
+            self._on_ready(service.name)
+
+    def _names(self) -> dict[str, tuple[str, dict[str, object]]]:
+        """Each service's name, its package, and the settings that only it has."""
+        database = {"database": f"sqlite:////{str(self.database.absolute()).lstrip('/')}"}
+        named: dict[str, tuple[str, dict[str, object]]] = {
+            "result-delivery": ("result_delivery", database),
+        }
+        for number in range(1, self._schedulers + 1):
+            named[_numbered("scheduler", number)] = ("scheduler", {})
+        for number, backend in enumerate(self._backends, start=1):
+            own = {
+                "pool": backend.pool,
+                "backend_url": backend.url,
+                "backend_kind": backend.kind,
+                "limit": backend.limit,
+            }
+            named[_numbered("inference-worker", number)] = ("inference_worker", own)
+        named["ingest"] = ("ingest", {**database, "port": None, "id_key": self._id_key})
+        return named
+
+    def _service(self, name: str, kind: str, health_port: int, own: dict[str, object]) -> ServiceProcess:
+        if "port" in own:
+            own["port"] = self._ingest_port
+        shared = {
+            "kafka": self.bootstrap,
+            "prefix": self.prefix,
+            "policy": self.policy_path,
+            "name": name,
+            "health_port": health_port,
+        }
+        env = environment_of(settings_class(kind), {**shared, **own, **self._extra.get(kind, {})})
+        return ServiceProcess(
+            name,
+            [sys.executable, "-m", f"headrace.{kind}"],
+            env=env,
+            log_path=self.folder / "logs" / f"{name}.log",
+            health_port=health_port,
+        )
+
+
+def environment_of(settings: type[ServiceSettings], values: Mapping[str, object]) -> dict[str, str]:
+    """A child's environment: ours without any HEADRACE_ name, and these values under the names the service reads.
+
+    Raises ValueError for a field that the service doesn't have.
+    """
+    if unknown := set(values) - set(settings.model_fields):
+        raise ValueError(f"{settings.__name__} has no {', '.join(sorted(unknown))}")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return inherited | {env_names(settings, name)[0]: str(value) for name, value in values.items()}
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
