@@ -1,9 +1,10 @@
 """What every test may ask for by name. Keep it tiny: the making of things lives in tests/support."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from headrace.devkit.engine import FakeEngine
 from tests.support.broker import shared_broker, topic_prefix
 
 
@@ -17,3 +18,10 @@ def kafka() -> Iterator[str]:
 def prefix() -> str:
     """A topic prefix of this test's own."""
     return topic_prefix()
+
+
+@pytest.fixture
+async def fake_engine() -> AsyncIterator[FakeEngine]:
+    """A fast fake engine in this test's loop; `.url` is its root."""
+    async with FakeEngine() as engine:
+        yield engine

@@ -1,0 +1,98 @@
+"""Answers in vLLM's shapes, as bytes. Called by server. Pure; a streamed token costs one small join."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from headrace.devkit.engine.asks import Ask
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(value: object) -> bytes:
+    """One data line of a stream."""
+    return b"data: " + orjson.dumps(value) + b"\n\n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What all bytes of one answer share. `created` in seconds since 1970."""
+
+    ask: Ask
+    id: str
+    created: int
+
+    def usage(self, completion_tokens: int) -> dict[str, Any]:
+        """vLLM's usage object."""
+        prompt_tokens = self.ask.prompt_tokens
+        return {
+            "prompt_tokens": prompt_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "completion_tokens": completion_tokens,
+            "prompt_tokens_details": None,
+        }
+
+    @property
+    def finish_reason(self) -> str:
+        """Why it ends: the caller's limit, or that all is said."""
+        return "length" if self.ask.limited else "stop"
+
+    def whole(self, tokens: list[str]) -> bytes:
+        """The body of a plain answer."""
+        return orjson.dumps(
+            {
+                **self._head("chat.completion" if self.ask.chat else "text_completion"),
+                "choices": [self._whole_choice("".join(tokens))],
+                "service_tier": None,
+                "system_fingerprint": None,
+                "usage": self.usage(len(tokens)),
+                "prompt_logprobs": None,
+                "kv_transfer_params": None,
+            }
+        )
+
+    def _whole_choice(self, text: str) -> dict[str, Any]:
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": text,
+            "refusal": None,
+            "tool_calls": [],
+            "reasoning": None,
+        }
+        said = {"message": message} if self.ask.chat else {"text": text}
+        end = {"logprobs": None, "finish_reason": self.finish_reason, "stop_reason": None}
+        return {"index": 0, **said, **end}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.ask.model}
+
+    def _chunk(self, choices: list[dict[str, Any]], **more: object) -> bytes:
+        kind = "chat.completion.chunk" if self.ask.chat else "text_completion"
+        return event({**self._head(kind), "choices": choices, **more})
+
+    def opening(self) -> bytes:
+        """The role chunk; nothing for a completion."""
+        delta = {"role": "assistant", "content": ""}
+        return (
+            self._chunk([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}])
+            if self.ask.chat
+            else b""
+        )
+
+    def token_frame(self) -> tuple[bytes, bytes]:
+        """What stands before and after a token's JSON string in its chunk."""
+        place = "\0"
+        said: dict[str, Any] = {"delta": {"content": place}} if self.ask.chat else {"text": place}
+        chunk = self._chunk([{"index": 0, **said, "logprobs": None, "finish_reason": None}])
+        before, _, after = chunk.partition(orjson.dumps(place))
+        return before, after
+
+    def ending(self, completion_tokens: int) -> list[bytes]:
+        """The finish chunk, the usage chunk if asked for, and [DONE]."""
+        said: dict[str, Any] = {"delta": {}} if self.ask.chat else {"text": ""}
+        end = {"logprobs": None, "finish_reason": self.finish_reason, "stop_reason": None}
+        chunks = [self._chunk([{"index": 0, **said, **end}])]
+        if self.ask.include_usage:
+            chunks.append(self._chunk([], usage=self.usage(completion_tokens)))
+        return [*chunks, DONE]
