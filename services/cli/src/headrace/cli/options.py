@@ -29,7 +29,7 @@ PolicyFile = Annotated[
 
 def settings_of(**given: object) -> ServiceSettings:
     """The settings that all services share, with the options given on the command line on top. Raises SettingsError."""
-    return load(ServiceSettings, **{name: value for name, value in given.items() if value is not None})
+    return load(ServiceSettings, None, **{name: value for name, value in given.items() if value is not None})
 
 
 def policy_of(settings: ServiceSettings) -> Policy:

@@ -102,8 +102,8 @@ class Board:
 
     weights: Mapping[str, int]
     rows: dict[int, Row] = field(default_factory=dict)
-    contended: dict[str, int] = field(default_factory=dict)
-    """Tokens by tenant at the last moment at which every tenant still had a prompt waiting or running."""
+    contended: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By tier: tokens by tenant at the last moment at which every tenant still had unanswered prompts in that tier."""
 
     def plan(self, asks: Iterable[Ask]) -> None:
         """Put prompts on the board before anything is sent."""
@@ -131,7 +131,7 @@ class Board:
         row.tokens = row.tokens if tokens is None else max(row.tokens, tokens)
         if first and row.first_ms is None:
             row.first_ms = at_ms
-        self._look()
+        self._look(row.ask.tier)
 
     def piece(self, number: int, text: str, at_ms: int) -> None:
         """Some of the answer's text arrived."""
@@ -156,7 +156,7 @@ class Board:
         row.tokens, row.prompt_tokens = tokens or row.tokens, prompt_tokens
         if row.first_ms is None:
             row.first_ms = at_ms if first_ms is None else first_ms
-        self._look()
+        self._look(row.ask.tier)
 
     def failed(self, number: int, at_ms: int, problem: str) -> None:
         """It ended otherwise."""
@@ -187,13 +187,12 @@ class Board:
         return bool(rows) and once and len(ids) == len(set(ids)) == len(rows)
 
     def shares(self) -> list[Share]:
-        """Token shares against weights, over the time in which every tenant had work; over all when there was none."""
-        tokens = self.contended or self._tokens()
-        whole, weight = sum(tokens.values()), sum(self.weights.values())
+        """Token shares against weights, over the times in which every tenant had work in a tier; else over all."""
+        looks = [tokens for tokens in self.contended.values() if any(tokens.values())] or [self._tokens()]
+        got = {tenant: sum(tokens.get(tenant, 0) for tokens in looks) for tenant in self.weights}
+        whole, weight = sum(got.values()), sum(self.weights.values())
         return [
-            Share(
-                tenant, tokens.get(tenant, 0), tokens.get(tenant, 0) / whole if whole else 0.0, mine / weight
-            )
+            Share(tenant, got[tenant], got[tenant] / whole if whole else 0.0, mine / weight)
             for tenant, mine in self.weights.items()
         ]
 
@@ -221,17 +220,18 @@ class Board:
         times = [wait for row in rows if (wait := row.waited_ms(0)) is not None]
         return Waits(tier, len(times), percentile(times, 50), percentile(times, 95))
 
-    def _tokens(self) -> dict[str, int]:
+    def _tokens(self, tier: str | None = None) -> dict[str, int]:
         tokens = dict.fromkeys(self.weights, 0)
         for row in self.rows.values():
-            tokens[row.ask.tenant] = tokens.get(row.ask.tenant, 0) + row.tokens
+            if tier in (None, row.ask.tier):
+                tokens[row.ask.tenant] += row.tokens
         return tokens
 
-    def _look(self) -> None:
+    def _look(self, tier: str) -> None:
         """Notes the tokens while all tenants have work: fairness says nothing of a tenant that asks for nothing."""
-        busy = {row.ask.tenant for row in self.rows.values() if not row.state.is_end}
+        busy = {row.ask.tenant for row in self.rows.values() if row.ask.tier == tier and not row.state.is_end}
         if busy.issuperset(self.weights):
-            self.contended = self._tokens()
+            self.contended[tier] = self._tokens(tier)
 
 
 def percentile(values: Iterable[int], percent: int) -> int | None:

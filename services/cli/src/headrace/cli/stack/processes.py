@@ -159,7 +159,7 @@ class Stack(Started):
 
     def _names(self) -> dict[str, tuple[str, dict[str, object]]]:
         """Each service's name, its package, and the settings that only it has."""
-        database = {"database": f"sqlite:////{str(self.database.absolute()).lstrip('/')}"}
+        database: dict[str, object] = {"database": f"sqlite:////{str(self.database.absolute()).lstrip('/')}"}
         named: dict[str, tuple[str, dict[str, object]]] = {
             "result-delivery": ("result_delivery", database),
         }
