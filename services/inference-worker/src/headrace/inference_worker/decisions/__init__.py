@@ -1,0 +1,1 @@
+"""What the worker decides: pure functions, one question a file."""

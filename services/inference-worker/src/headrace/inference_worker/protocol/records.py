@@ -1,0 +1,101 @@
+"""The records that end an attempt, from the command and its settlement. Called by the holdings of the protocol core."""
+
+from headrace.contracts.commands import Run
+from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
+from headrace.contracts.reports import Held
+from headrace.contracts.values import Failure, Payload, Times
+from headrace.inference_worker.decisions.settle import Settlement
+from headrace.inference_worker.outcome import Outcome
+
+_LONGEST_SENTENCE = 1024
+
+
+def result_of(run: Run, outcome: Outcome, settlement: Settlement, *, worker: str) -> ResultRecord | None:
+    """The terminal record; None when the request goes back to the queue."""
+    if settlement.verdict is not Verdict.DONE or settlement.status is None:
+        return None
+    request = run.request
+    return ResultRecord(
+        id=request.id,
+        tenant=request.tenant,
+        pool=request.pool,
+        tier=request.tier,
+        partition=request.partition,
+        origin=run.origin,
+        attempt=run.attempt,
+        attempts=run.attempts,
+        status=settlement.status,
+        http_status=settlement.http_status,
+        accepted_ms=request.accepted_ms,
+        gateway=request.gateway,
+        model=request.model,
+        route=request.route,
+        payload=Payload(size=len(outcome.body), encoding=outcome.encoding, content_type=outcome.content_type),
+        waits=request.waits,
+        stream=request.stream,
+        partial=outcome.partial,
+        failure=_cut(settlement.failure),
+        usage=outcome.usage,
+        times=_times(run, outcome),
+        worker=worker,
+    )
+
+
+def attempt_of(
+    run: Run, outcome: Outcome, settlement: Settlement, *, worker: str, boot: str
+) -> AttemptRecord:
+    """The record that settles the attempt, whatever it came to."""
+    return AttemptRecord(
+        id=run.request.id,
+        tenant=run.request.tenant,
+        tier=run.request.tier,
+        origin=run.origin,
+        attempt=run.attempt,
+        attempts=run.attempts,
+        verdict=settlement.verdict,
+        status=settlement.status,
+        worker=worker,
+        boot=boot,
+        charge=run.charge,
+        started=outcome.started,
+        retry_ms=settlement.retry_ms,
+        failure=_cut(settlement.failure),
+        usage=outcome.usage,
+        times=_times(run, outcome),
+    )
+
+
+def held_of(run: Run, *, tokens: int, running: bool) -> Held:
+    """The attempt as a report shows it."""
+    return Held(
+        attempt=run.attempt,
+        id=run.request.id,
+        tenant=run.request.tenant,
+        tier=run.request.tier,
+        origin=run.origin,
+        attempts=run.attempts,
+        charge=run.charge,
+        tokens=tokens,
+        running=running,
+    )
+
+
+def _cut(failure: Failure | None) -> Failure | None:
+    if failure is None or len(failure.message) <= _LONGEST_SENTENCE:
+        return failure
+    return Failure(
+        kind=failure.kind,
+        message=failure.message[:_LONGEST_SENTENCE],
+        backend_status=failure.backend_status,
+        retry_after_ms=failure.retry_after_ms,
+    )
+
+
+def _times(run: Run, outcome: Outcome) -> Times:
+    times = outcome.times
+    return Times(
+        dispatched_ms=run.dispatched_ms,
+        started_ms=times.started_ms,
+        first_token_ms=times.first_token_ms,
+        finished_ms=times.finished_ms,
+    )
