@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from headrace.devkit.engine import FakeEngine
+from headrace.devkit.model import ModelServer
 from tests.support.broker import shared_broker, topic_prefix
 
 
@@ -25,3 +26,10 @@ async def fake_engine() -> AsyncIterator[FakeEngine]:
     """A fast fake engine in this test's loop; `.url` is its root."""
     async with FakeEngine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[str]:
+    """Root URL of the one real model server of this run; model name `smollm2`."""
+    with ModelServer() as server:
+        yield server.url

@@ -20,6 +20,7 @@ from headrace.devkit.ports import LOOPBACK, free_port
 from headrace.devkit.probes import kafka_answers, wait_until
 from headrace.devkit.started import Broker
 
+BROKER_KINDS = ("process", "container", "external")
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 CONTAINER_WITHIN = timedelta(seconds=90)
 EXTERNAL_WITHIN = timedelta(seconds=10)

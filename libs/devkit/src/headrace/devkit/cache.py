@@ -10,7 +10,7 @@ from pathlib import Path
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """`$HEADRACE_CACHE`, else `headrace` in `$XDG_CACHE_HOME`, else `~/.cache/headrace`; may not exist yet."""
     if named := environ.get("HEADRACE_CACHE"):
-        return Path(named).expanduser()
+        return Path(named).expanduser().absolute()
     if shared := environ.get("XDG_CACHE_HOME"):
         return Path(shared) / "headrace"
     return Path.home() / ".cache" / "headrace"

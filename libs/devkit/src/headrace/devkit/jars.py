@@ -19,6 +19,7 @@ from headrace.devkit.cache import cache_folder, only_one
 from headrace.devkit.maven import JarsMissing, fetch_jar
 
 KAFKA_VERSION = "4.4.0"
+TRIES = 3
 
 Progress = Callable[[str, int, int], None]
 """Called with the jar's file name, and the bytes done and to do over all jars that are missing."""
@@ -88,15 +89,27 @@ def _download(jars: Sequence[Jar], folder: Path, progress: Progress) -> None:
     for left_behind in folder.glob("download-*"):  # by a process that was killed: only one is in here
         shutil.rmtree(left_behind)
     done, total = 0, sum(jar.size for jar in jars)
-    with tempfile.TemporaryDirectory(dir=folder, prefix="download-") as scratch:
-        for jar in jars:
-            progress(jar.file_name, done, total)
-            fetched = fetch_jar(jar.group, jar.artifact, jar.version, Path(scratch))
-            if not is_whole(fetched, jar):
-                raise JarsMissing(
-                    f"{jar.file_name} came with other bytes than kafka.lock says, and was thrown away. "
-                    "Try again; if it stays so, the repository or proxy you download from alters files."
-                )
-            fetched.replace(folder / jar.file_name)
-            done += jar.size
-            progress(jar.file_name, done, total)
+    for jar in jars:
+        progress(jar.file_name, done, total)
+        _download_one(jar, folder)
+        done += jar.size
+        progress(jar.file_name, done, total)
+
+
+def _download_one(jar: Jar, folder: Path) -> None:
+    reason = JarsMissing(
+        f"{jar.file_name} came with other bytes than kafka.lock says, and was thrown away. "
+        "Try again; if it stays so, the repository or proxy you download from alters files."
+    )
+    for _ in range(TRIES):
+        # A new folder each time: jgo takes what an interrupted try left for the whole file.
+        with tempfile.TemporaryDirectory(dir=folder, prefix="download-") as scratch:
+            try:
+                fetched = fetch_jar(jar.group, jar.artifact, jar.version, Path(scratch))
+            except JarsMissing as missing:
+                reason = missing
+                continue
+            if is_whole(fetched, jar):
+                fetched.replace(folder / jar.file_name)
+                return
+    raise reason

@@ -57,7 +57,7 @@ class KafkaCluster(Broker):
             raise ValueError(
                 f"a cluster has 1 or 3 nodes, not {nodes}: 2 could not elect a controller after a loss"
             )
-        self._nodes, self._named_folder = nodes, folder
+        self._nodes, self._named_folder = nodes, folder.absolute() if folder else None
         self._jvm = (*jvm, QUIET_JVM, f"-Xmx{heap}")
         self._settings, self._progress = dict(settings or {}), progress
         self._folder: Path | None = None
@@ -90,6 +90,8 @@ class KafkaCluster(Broker):
 
     def start(self) -> Self:
         """Returns when every node serves clients; on an error, nothing is left running."""
+        if self._children:
+            raise RuntimeError("the cluster runs already")
         self._class_path = class_path(self._progress)
         folder = self._named_folder or self._temporary_folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +141,10 @@ class KafkaCluster(Broker):
         self._children[node].resume()
 
     def restart(self, node: int = 1) -> None:
-        """Starts a node that was killed (a living one is ended first), same port and data; returns when it serves."""
+        """Starts a node again, ending it first if it lives, with its port and data; returns when it serves.
+
+        After a kill that takes `broker.session.timeout.ms` (9 s) and a start: only then is it let in again.
+        """
         self._children[node].terminate()
         self._launch(node)
         self._await_ready(node)
