@@ -1,0 +1,123 @@
+"""What the service and the doors need of the world, in protocols of one or two methods; adapters/ fulfil them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from headrace.bus.messages import Headers
+from headrace.contracts.replies import Answer, Chunk, Final
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Times
+from headrace.ingest.decisions.what_to_answer import Ended
+
+
+class OutcomeUnknownError(Exception):
+    """The log didn't confirm a write: it may be there or not."""
+
+
+class DoesNotFitError(Exception):
+    """The log doesn't take a record of this size; it was not written."""
+
+
+class ResultsUnavailableError(Exception):
+    """The results can't be read now."""
+
+
+class GoneError(Exception):
+    """The caller has hung up."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """One row of the results, its body opened. `body` is empty when only the status was asked for."""
+
+    ended: Ended
+    tier: str
+    model: str
+    route: str
+    stream: bool
+    attempts: int
+    accepted_ms: int
+    times: Times
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One record of `replies`, with its value and where it stood."""
+
+    record: Chunk | Final | Answer
+    value: bytes = b""
+    partition: int = 0
+    offset: int = 0
+
+
+class RequestLog(Protocol):
+    """Where accepted requests are written down."""
+
+    async def accept(self, record: RequestRecord, value: bytes, trace: Headers) -> None:
+        """Returns once it is acknowledged. Raises OutcomeUnknownError, DoesNotFitError."""
+        ...
+
+    async def cancel(self, request_id: str, *, tenant: str, pool: str) -> None:
+        """Asks the owner to cancel; returns once that is acknowledged. Raises OutcomeUnknownError."""
+        ...
+
+
+class Owners(Protocol):
+    """Who knows where a request is now."""
+
+    async def ask(self, request_id: str, pool: str) -> Answer | None:
+        """The owner's answer, or the last one known, or None. Never raises, never waits longer than 300 ms or so."""
+        ...
+
+
+class Results(Protocol):
+    """The committed results."""
+
+    async def find(self, request_id: str, tenant: str, *, body: bool) -> StoredResult | None:
+        """The result of a request; None while there is none. Raises ResultsUnavailableError."""
+        ...
+
+    async def ended(self, ids: Collection[str]) -> list[Final]:
+        """Those of the ids that have a result, as Finals whose body is stored. Raises ResultsUnavailableError."""
+        ...
+
+
+class Listener(Protocol):
+    """Hears what `replies` says of one request, from when it was made until it is left."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    async def next(self) -> Heard:
+        """The next record. Raises GoneError once `hang_up` was called."""
+        ...
+
+    def hang_up(self, *_: object) -> None:
+        """The caller has gone: `next` says so."""
+        ...
+
+
+class Replies(Protocol):
+    """This replica's partition of `replies`, live."""
+
+    def listen(self, request_id: str) -> Listener:
+        """A listener for one request; make it before the request is written."""
+        ...
+
+
+class ReplyLog(Protocol):
+    """Any partition of `replies`, from any place, for one reader."""
+
+    async def start(self, partition: int, *, offset: int | None, since_ms: int) -> None:
+        """Begin at `offset`, or at this Unix time. Raises BusError."""
+        ...
+
+    async def read(self, request_id: str) -> list[Heard]:
+        """What is new of one request; empty after a second or so. Raises BusError."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop."""
+        ...

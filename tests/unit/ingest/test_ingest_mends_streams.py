@@ -1,0 +1,114 @@
+"""What a reader was sent and what is added at the end say exactly what is stored, or the reader is told otherwise."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.replies import Chunk
+from headrace.contracts.values import Payload
+from headrace.ingest.decisions.follow_chunks import ChunkOrder, Shown
+from headrace.ingest.decisions.mend_stream import mend_stream
+from headrace.ingest.decisions.read_submission import CHAT, COMPLETIONS
+from headrace.ingest.decisions.sent_text import SentText
+
+
+def event(**document: object) -> bytes:
+    return b"data: " + msgspec.json.encode({"id": "c", "created": 1, "model": "m", **document}) + b"\n\n"
+
+
+def delta(text: str, index: int = 0, finish: str | None = None) -> bytes:
+    return event(choices=[{"index": index, "delta": {"content": text}, "finish_reason": finish}])
+
+
+def stored(*texts: str, **message: object) -> bytes:
+    choices = [
+        {"index": i, "message": {"role": "assistant", "content": t, **message}, "finish_reason": "stop"}
+        for i, t in enumerate(texts)
+    ]
+    return msgspec.json.encode(
+        {"id": "c", "object": "chat.completion", "choices": choices, "usage": {"total_tokens": 3}}
+    )
+
+
+def mended(sent: SentText, body: bytes, *, usage: bool = False, whole: bool = True) -> list[bytes] | None:
+    return mend_stream(sent, body, route=CHAT, sends_usage=usage, whole=whole)
+
+
+@given(st.lists(st.text(max_size=8), max_size=6), st.integers(0, 6), st.booleans())
+def test_any_beginning_is_completed_to_the_stored_text(
+    pieces: list[str], lost_from: int, usage: bool
+) -> None:
+    sent = SentText()
+    for piece in pieces[:lost_from]:
+        sent.feed(delta(piece))
+    events = mended(sent, stored("".join(pieces)), usage=usage)
+    assert events is not None
+    for missing in events:
+        sent.feed(missing)
+    assert (sent.text(0, "content"), sent.finished, sent.usage) == ("".join(pieces), {0}, usage)
+    assert mended(sent, stored("".join(pieces)), usage=usage) == []
+
+
+def test_a_text_that_differs_cannot_be_mended() -> None:
+    sent = SentText()
+    sent.feed(delta("Good"))
+    assert mended(sent, stored("Bad")) is None
+    assert mended(sent, b"not json") is None
+    assert mended(sent, b'{"error":{}}') is None
+
+
+def test_choices_are_completed_each_on_its_own() -> None:
+    sent = SentText()
+    sent.feed(delta("ab", 1) + delta("x", 0, "stop"))
+    events = mended(sent, stored("x", "abc"))
+    assert events is not None
+    assert [msgspec.json.decode(e[6:])["choices"][0]["index"] for e in events] == [1, 1]
+
+
+def test_tool_calls_that_were_never_sent_are_sent_whole_and_half_sent_ones_are_not_guessed() -> None:
+    calls = [{"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    body = stored("", tool_calls=calls)
+    events = mended(SentText(), body)
+    assert events is not None
+    assert msgspec.json.decode(events[0][6:])["choices"][0]["delta"]["tool_calls"][0]["index"] == 0
+    half = SentText()
+    half.feed(event(choices=[{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "t"}]}}]))
+    assert mended(half, body, whole=False) is None
+
+
+def test_a_completion_is_mended_in_its_own_shape() -> None:
+    body = msgspec.json.encode(
+        {"id": "c", "choices": [{"index": 0, "text": "abc", "finish_reason": "length"}]}
+    )
+    sent = SentText()
+    sent.feed(event(choices=[{"index": 0, "text": "a", "finish_reason": None}]))
+    events = mend_stream(sent, body, route=COMPLETIONS, sends_usage=False, whole=True)
+    assert events is not None
+    choices = [msgspec.json.decode(e[6:])["choices"][0] for e in events]
+    assert [(c["text"], c["finish_reason"]) for c in choices] == [("bc", None), ("", "length")]
+
+
+def chunk(number: int, sequence: int = 1) -> Chunk:
+    return Chunk(id="r", attempt=AttemptId(1, sequence), number=number, characters=0, payload=Payload(size=0))
+
+
+def test_chunks_are_shown_in_order_and_a_gap_ends_the_showing() -> None:
+    order = ChunkOrder()
+    shown = [order.take(chunk(number)) for number in (0, 1, 1, 3, 4)]
+    assert shown == [Shown.RELAY, Shown.RELAY, Shown.SKIP, Shown.SKIP, Shown.SKIP]
+    assert not order.is_whole(AttemptId(1, 1))
+
+
+def test_a_newer_attempt_starts_again_and_an_older_one_is_ignored() -> None:
+    order = ChunkOrder()
+    shown = [order.take(each) for each in (chunk(0, 2), chunk(1, 1), chunk(0, 3), chunk(1, 3))]
+    assert shown == [Shown.RELAY, Shown.SKIP, Shown.RESTART, Shown.RELAY]
+    assert order.is_whole(AttemptId(1, 3))
+    assert not order.is_whole(AttemptId(1, 2))
+
+
+def test_a_resumed_reader_goes_on_behind_its_last_chunk() -> None:
+    order = ChunkOrder()
+    order.resume(chunk(4))
+    assert [order.take(chunk(4)), order.take(chunk(5))] == [Shown.SKIP, Shown.RELAY]
