@@ -62,7 +62,7 @@ def chat_tokens(prompt: str, partial: str = "") -> Iterator[str]:
 
 def completion_tokens(prompt: str) -> Iterator[str]:
     """The tokens that follow `prompt`, which may end with whole tokens of an answer to its beginning."""
-    start, end = prompt, len(prompt)
+    end = len(prompt)
     candidates: list[int] = []
     while len(candidates) < LONGEST_PARTIAL and (space := prompt.rfind(" ", 0, end)) >= 0:
         if prompt[space + 1 : end] not in KNOWN_WORDS:
@@ -74,4 +74,4 @@ def completion_tokens(prompt: str) -> Iterator[str]:
         if "".join(islice(answer, count)) == prompt[space:]:
             yield from answer
             return
-    yield from tokens_of(start)
+    yield from tokens_of(prompt)
