@@ -9,7 +9,9 @@ from base64 import b32decode, b32encode
 from binascii import Error as BinasciiError
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 REQUEST_PREFIX = "req_"
 MAX_NAME = 32
@@ -21,11 +23,14 @@ class MalformedIdError(ValueError):
     """The text is not a request id at all."""
 
 
+_Number = Annotated[int, Meta(ge=0, le=2**53)]
+
+
 class AttemptId(NamedTuple):
     """One try at a request: (owner's epoch, sequence). Unique and growing within a pool: the fencing token."""
 
-    epoch: int
-    sequence: int
+    epoch: _Number
+    sequence: _Number
 
     def __str__(self) -> str:
         return f"{self.epoch}.{self.sequence}"

@@ -5,7 +5,7 @@ Invariant: the header holds all that a decision needs, so that no decision opens
 
 from msgspec import Struct
 
-from headrace.contracts.values import Count, Name, Payload, Port16, WallMs
+from headrace.contracts.values import Count, Name, Payload, Port16, Priority, WallMs
 
 
 class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="request"):
@@ -35,7 +35,7 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     prompt_tokens: Count = 0
     max_tokens: Count | None = None
     choices: Count = 1
-    priority: int = 0
+    priority: Priority = 0
     fairness_key: Name | None = None
     start_by_ms: WallMs | None = None
     finish_by_ms: WallMs | None = None

@@ -11,6 +11,8 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.seal import Encoding
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
+Priority = Annotated[int, Meta(ge=-(2**31), le=2**31)]
+"""A caller's wish among its own requests, greater first; bounded, so that arithmetic with it stays cheap and stored."""
 Port16 = Annotated[int, Meta(ge=0, le=65_535)]
 WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=4_102_444_800_000)]
 """Unix milliseconds between the years 2020 and 2100: a clock outside of these is a lie."""

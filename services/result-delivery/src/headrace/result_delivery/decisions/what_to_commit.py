@@ -1,0 +1,113 @@
+"""What does a batch of results commit? Asked by the service inside the SQL transaction that has moved the positions.
+
+Invariant: the first terminal record of a request in log order is its result, over batches and within one; every later one
+is suppressed and counted, and tells nobody anything.
+"""
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from headrace.contracts.outcomes import ResultRecord
+from headrace.result_delivery.decisions.is_it_a_result import Outcome
+from headrace.result_delivery.decisions.what_to_tell import Destinations, OutboxMessage, messages_of
+
+
+class ResultRow(TypedDict):
+    """One row of the table `results`; instants are Unix ms. `body` is as it was in the log, sealed if it was sealed."""
+
+    id: str
+    tenant: str
+    pool: str
+    tier: str
+    status: str
+    http_status: int
+    model: str
+    route: str
+    stream: bool
+    partial: bool
+    attempts: int
+    attempt_epoch: int
+    attempt_sequence: int
+    gateway: int
+    worker: str | None
+    failure_kind: str | None
+    failure_message: str | None
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    usage_estimated: bool
+    accepted_ms: int
+    dispatched_ms: int | None
+    started_ms: int | None
+    first_token_ms: int | None
+    finished_ms: int | None
+    committed_ms: int
+    content_type: str
+    encoding: str
+    reference: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Rows to insert, what to tell once they are committed, and the ids of the records that came too late."""
+
+    rows: list[ResultRow] = field(default_factory=list)
+    outbox: list[OutboxMessage] = field(default_factory=list)
+    suppressed: list[str] = field(default_factory=list)
+
+
+def what_to_commit(
+    batch: Iterable[Outcome], known: Set[str], *, committed_ms: int, destinations: Destinations
+) -> Commit:
+    """The rows of those ids that are seen for the first time. `known`: the ids that have a row already.
+
+    `batch` is in log order within each partition. All that a request ever has stands in one partition.
+    """
+    commit, seen = Commit(), set(known)
+    for outcome in batch:
+        if outcome.record.id in seen:
+            commit.suppressed.append(outcome.record.id)
+            continue
+        seen.add(outcome.record.id)
+        commit.rows.append(_row(outcome.record, outcome.body, committed_ms))
+        commit.outbox.extend(messages_of(outcome, committed_ms=committed_ms, destinations=destinations))
+    return commit
+
+
+def _row(record: ResultRecord, body: bytes, committed_ms: int) -> ResultRow:
+    usage, times, failure = record.usage, record.times, record.failure
+    return ResultRow(
+        id=record.id,
+        tenant=record.tenant,
+        pool=record.pool,
+        tier=record.tier,
+        status=record.status.value,
+        http_status=record.http_status,
+        model=record.model,
+        route=record.route,
+        stream=record.stream,
+        partial=record.partial,
+        attempts=record.attempts,
+        attempt_epoch=record.attempt.epoch,
+        attempt_sequence=record.attempt.sequence,
+        gateway=record.gateway,
+        worker=record.worker,
+        failure_kind=failure.kind.value if failure else None,
+        failure_message=failure.message.replace("\0", "\ufffd") if failure else None,
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        completion_tokens=usage.completion_tokens,
+        usage_estimated=usage.estimated,
+        accepted_ms=record.accepted_ms,
+        dispatched_ms=times.dispatched_ms,
+        started_ms=times.started_ms,
+        first_token_ms=times.first_token_ms,
+        finished_ms=times.finished_ms,
+        committed_ms=committed_ms,
+        content_type=record.payload.content_type,
+        encoding=record.payload.encoding.value,
+        reference=record.payload.reference,
+        body=body,
+    )

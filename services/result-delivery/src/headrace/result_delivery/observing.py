@@ -1,0 +1,25 @@
+"""What result-delivery counts. Made once by the wiring, fed by the service and its parts."""
+
+from headrace.runtime.metrics import LATENCY_BUCKETS, Metrics
+
+
+class DeliveryMetrics:
+    """The service's own metrics, on its registry."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.results = metrics.counter("results_total", "Results committed.", ("status",))
+        self.suppressed = metrics.counter(
+            "duplicates_suppressed_total", "Terminal records of requests that had a result already."
+        )
+        self.dead_letters = metrics.counter("dlq_total", "Records that were dead-lettered.", ("reason",))
+        self.commit_seconds = metrics.histogram(
+            "commit_seconds", "How long a batch's SQL transaction took.", buckets=LATENCY_BUCKETS
+        )
+        self.commit_failures = metrics.counter(
+            "commit_failures_total", "SQL transactions that were rolled back or failed.", ("reason",)
+        )
+        self.outbox_depth = metrics.gauge("outbox_depth", "Committed messages that aren't confirmed yet.")
+        self.rebalances = metrics.counter("rebalance_total", "Changes of this member's partitions.")
+        self.partitions = metrics.gauge(
+            "assigned_partitions", "Partitions of results that this member reads."
+        )

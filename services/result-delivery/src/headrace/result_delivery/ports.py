@@ -1,0 +1,95 @@
+"""What result-delivery needs of SQL. Implemented by adapters.sql_store; called by the service and its parts alone.
+
+Invariant: positions, results and outbox change in one transaction or not at all, and a position moves only from where the
+caller believes it to be.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.bus.messages import Message, Place
+from headrace.result_delivery.decisions.what_to_commit import ResultRow
+from headrace.result_delivery.decisions.what_to_tell import OutboxMessage
+
+
+class StoreUnavailableError(Exception):
+    """SQL is down, locked, or failed. Whether a commit that was under way took place is unknown: ask for the positions."""
+
+
+class WrongSchemaError(Exception):
+    """The database's tables aren't what this version works with; the message says what to do."""
+
+
+class LostPartitionError(Exception):
+    """Somebody else has moved these positions: nothing of the transaction was kept."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        super().__init__("positions were moved by another member: " + ", ".join(map(str, places)))
+        self.places = tuple(places)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A position's step from `expected` (None: there is no row yet) to the next offset to read."""
+
+    place: Place
+    expected: int | None
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A committed message that nobody has confirmed yet. `sequence` is never used twice."""
+
+    sequence: int
+    message: Message
+
+
+class Transaction(Protocol):
+    """One open SQL transaction. Every method raises StoreUnavailableError."""
+
+    def move(self, moves: Sequence[Move]) -> None:
+        """Moves positions; first of all, since it locks them. Raises LostPartitionError."""
+        ...
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that have a result already."""
+        ...
+
+    def insert(self, rows: Sequence[ResultRow]) -> None:
+        """Adds results."""
+        ...
+
+    def enqueue(self, messages: Sequence[OutboxMessage]) -> list[OutboxRow]:
+        """Adds messages to the outbox; what to send after the commit, in the same order."""
+        ...
+
+    def forget(self, sequences: Sequence[int]) -> None:
+        """Deletes messages that were confirmed."""
+        ...
+
+
+class Store(Protocol):
+    """The database. Every method raises StoreUnavailableError."""
+
+    def prepare(self) -> None:
+        """Brings the tables to this version, or checks that they are. Raises WrongSchemaError."""
+        ...
+
+    def positions(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The next offset of those places that have a row."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Commits when the block ends, rolls back when it raises."""
+        ...
+
+    def outbox(self, after: int, limit: int) -> list[OutboxRow]:
+        """Up to `limit` messages with a greater sequence, in their order."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        ...

@@ -1,0 +1,119 @@
+"""Puts result-delivery together. `serve` is its one entry, for a process of its own and for all services in one process."""
+
+import threading
+from collections.abc import Iterable
+from datetime import timedelta
+
+from headrace.bus.ports import Bus
+from headrace.bus.topic_check import require_topics
+from headrace.contracts.policy import Policy
+from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
+from headrace.result_delivery.adapters.database import open_engine
+from headrace.result_delivery.adapters.sql_store import SqlStore
+from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.observing import DeliveryMetrics
+from headrace.result_delivery.opening import Opening
+from headrace.result_delivery.ports import Store
+from headrace.result_delivery.service import ResultDelivery
+from headrace.result_delivery.settings import DeliverySettings
+from headrace.runtime.heartbeat import Vitals
+from headrace.runtime.metrics import LoopMetrics
+from headrace.runtime.telemetry import Telemetry
+
+NAME = "result-delivery"
+DELIVERY_TIMEOUT = timedelta(seconds=10)
+TURN = timedelta(milliseconds=100)
+_KINDS = (TopicKind.RESULTS, TopicKind.REPLIES, TopicKind.EVENTS, TopicKind.DLQ)
+_MS = timedelta(milliseconds=1)
+
+
+class DeliveryLoop:
+    """The service as headrace.runtime.loop_supervisor runs it: opens what it needs, then turns."""
+
+    name = NAME
+
+    def __init__(self, settings: DeliverySettings, *, bus: Bus, policy: Policy, telemetry: Telemetry) -> None:
+        self._settings, self._bus, self._policy, self._telemetry = settings, bus, policy, telemetry
+        self._component = telemetry.health.component("delivery")
+        self._idle = threading.Event()
+        self._store: Store | None = None
+        self._opening: Opening | None = None
+        self._delivery: ResultDelivery | None = None
+
+    def start(self) -> None:
+        """Connects to nothing yet: that is tried in the first turns. Raises DatabaseUrlError."""
+        store = SqlStore(open_engine(self._settings.database), migrate=self._settings.migrate)
+        self._store = store
+        steps = [self._check_topics, store.prepare]
+        self._opening = Opening(steps, self._telemetry.clock, self._component)
+
+    def turn(self) -> None:
+        """A turn of the service, or a try at opening what it needs."""
+        if self._delivery is None:
+            if self._opening is None or self._store is None or not self._opening.done():
+                self._idle.wait(TURN.total_seconds())
+                return
+            self._delivery = self._built(self._store)
+            self._delivery.start()
+        self._delivery.turn()
+
+    def drain(self) -> bool:
+        """As ResultDelivery.drain."""
+        return self._delivery is None or self._delivery.drain()
+
+    def stop(self) -> None:
+        """Lets go of all that was opened."""
+        if self._delivery is not None:
+            self._delivery.stop()
+        elif self._store is not None:
+            self._store.close()
+
+    def _check_topics(self) -> None:
+        topics = self._bus.topics(self._client_name)
+        try:
+            require_topics(topics, topics_of(self._settings.prefix, self._policy))
+        finally:
+            topics.close()
+
+    @property
+    def _client_name(self) -> str:
+        return f"{NAME}-{self._settings.name}"
+
+    def _built(self, store: Store) -> ResultDelivery:
+        names, bus = TopicNames(self._settings.prefix), self._bus
+        return ResultDelivery(
+            reader=bus.group_reader(self._client_name, self._settings.prefix + NAME),
+            producer=bus.loop_producer(self._client_name, delivery_timeout=DELIVERY_TIMEOUT),
+            store=store,
+            topic=names.of(TopicKind.RESULTS),
+            dlq=names.of(TopicKind.DLQ),
+            destinations=Destinations(
+                names.of(TopicKind.REPLIES), names.of(TopicKind.EVENTS), self._policy.topics.gateways
+            ),
+            clock=self._telemetry.clock,
+            metrics=DeliveryMetrics(self._telemetry.metrics),
+            component=self._component,
+        )
+
+
+def topics_of(prefix: str, policy: Policy) -> Iterable[Topic]:
+    """The topics that result-delivery reads or writes."""
+    every = required_topics(TopicNames(prefix), policy.topics.counts(), pools=(), tiers=())
+    return (topic for topic in every if topic.rule.kind in _KINDS)
+
+
+def serve(
+    settings: DeliverySettings, *, bus: Bus, policy: Policy, telemetry: Telemetry, stop: threading.Event
+) -> None:
+    """Runs until `stop` is set, then drains and returns. Raises what the service can't live with."""
+    loop = DeliveryLoop(settings, bus=bus, policy=policy, telemetry=telemetry)
+    heartbeat = Vitals(telemetry.health, LoopMetrics(telemetry.metrics)).heartbeat(NAME)
+    try:
+        loop.start()
+        while not stop.is_set():
+            began_ms = telemetry.clock.now().boot_ms
+            loop.turn()
+            heartbeat.turned((telemetry.clock.now().boot_ms - began_ms) * _MS - TURN)
+        loop.drain()
+    finally:
+        loop.stop()
