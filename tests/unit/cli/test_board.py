@@ -49,15 +49,14 @@ def test_shares_are_those_of_the_time_when_all_had_work() -> None:
 
 def test_nothing_is_complete_until_each_has_one_answer_under_its_own_id() -> None:
     board = board_of("atlas", "birch")
-    seen = []
-    for step in (
-        lambda: answer(board, 0, 50),
-        lambda: answer(board, 1, 60),
-        lambda: board.answered(1, 70, text="again", tokens=1),
-    ):
-        step()
-        seen.append(board.every_one_once)
-    assert seen == [False, True, False]
+    seen = [board.every_one_once]
+    answer(board, 0, 50)
+    seen.append(board.every_one_once)
+    answer(board, 1, 60)
+    seen.append(board.every_one_once)
+    board.answered(1, 70, text="again", tokens=1)
+    seen.append(board.every_one_once)
+    assert seen == [False, False, True, False]
 
 
 def test_two_prompts_with_one_id_are_not_each_once() -> None:

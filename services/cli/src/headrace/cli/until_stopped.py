@@ -1,10 +1,9 @@
 """Waiting for Ctrl-C or SIGTERM. Called by whatever runs until it is told to stop.
 
-Invariant: the first signal ends the wait; later ones, while things are being stopped, are noted and do nothing, so that
-a second Ctrl-C leaves no half-stopped processes behind.
+Invariant: the first signal ends the wait; later ones, while things are being stopped, do nothing, so that a second Ctrl-C
+leaves nothing half-stopped.
 """
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,11 +13,16 @@ from types import FrameType
 POLL_S = 0.2
 
 
+class Interrupted(KeyboardInterrupt):
+    """The first signal, where it landed: in a start, a download, an event loop. Asyncio lets this kind through."""
+
+
 class Stopped:
-    """Set by the first signal. `wait` returns then; `told` says whether it has come."""
+    """Told by the first signal. While `eager`, that signal also raises Interrupted in the main thread."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self.eager = False
 
     @property
     def told(self) -> bool:
@@ -26,29 +30,29 @@ class Stopped:
         return self._event.is_set()
 
     def tell(self) -> None:
-        """As a signal does."""
+        """What a signal does. Raises Interrupted the first time, while eager."""
+        again = self._event.is_set()
         self._event.set()
+        if self.eager and not again:
+            raise Interrupted
 
     def wait(self) -> None:
-        """Until a signal. Short waits: a signal's handler runs only between them on some platforms."""
+        """Until a signal. In short waits: where the system restarts waits, a handler runs only between them."""
         while not self._event.wait(POLL_S):
             pass
 
-
-class Interrupted(Exception):  # noqa: N818 - reads as what happened
-    """The first signal came in the middle of work that can't poll: a start, a download."""
+    def calm(self) -> None:
+        """From here on nothing is interrupted: the time of stopping things in order."""
+        self.eager = False
 
 
 @contextmanager
-def until_stopped(*, interrupt: bool = False) -> Iterator[Stopped]:
-    """Catches SIGINT and SIGTERM while entered. `interrupt`: the first one also raises Interrupted where it lands."""
-    stopped, owner = Stopped(), os.getpid()
+def until_stopped() -> Iterator[Stopped]:
+    """SIGINT and SIGTERM tell `Stopped` while entered; afterwards they do what they did before."""
+    stopped = Stopped()
 
     def told(_number: int, _frame: FrameType | None) -> None:
-        again = stopped.told
         stopped.tell()
-        if interrupt and not again and os.getpid() == owner:
-            raise Interrupted
 
     before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

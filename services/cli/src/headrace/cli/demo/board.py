@@ -197,9 +197,12 @@ class Board:
         ]
 
     def waits(self) -> list[Waits]:
-        """Time to the first token by tier, in the order in which the tiers were planned."""
-        tiers = dict.fromkeys(row.ask.tier for row in self.rows.values())
-        return [self._waits(tier) for tier in tiers]
+        """Time from sending to the first sign of an answer, by tier, in the order in which the tiers were planned."""
+        return [self._waits(tier) for tier in self._tiers()]
+
+    def first_tokens(self) -> dict[str, int | None]:
+        """Median time to the first token by tier, in ms, of streamed prompts alone: others don't see it."""
+        return {tier: percentile(self._times(tier, streamed=True), 50) for tier in self._tiers()}
 
     def first_answer_ms(self) -> int | None:
         """When the first whole answer was there, ms since the demo's start."""
@@ -215,10 +218,17 @@ class Board:
         chosen += ended[: max(room - len(chosen), 0)]
         return sorted(chosen, key=lambda row: row.ask.number)
 
+    def _tiers(self) -> list[str]:
+        return list(dict.fromkeys(row.ask.tier for row in self.rows.values()))
+
     def _waits(self, tier: str) -> Waits:
-        rows = [row for row in self.rows.values() if row.ask.tier == tier and row.state is State.SUCCEEDED]
-        times = [wait for row in rows if (wait := row.waited_ms(0)) is not None]
+        times = self._times(tier)
         return Waits(tier, len(times), percentile(times, 50), percentile(times, 95))
+
+    def _times(self, tier: str, *, streamed: bool = False) -> list[int]:
+        rows = [row for row in self.rows.values() if row.ask.tier == tier and row.state is State.SUCCEEDED]
+        chosen = [row for row in rows if not streamed or row.ask.how is How.STREAM]
+        return [wait for row in chosen if (wait := row.waited_ms(0)) is not None]
 
     def _tokens(self, tier: str | None = None) -> dict[str, int]:
         tokens = dict.fromkeys(self.weights, 0)

@@ -35,8 +35,8 @@ class Stack(Started):
     """One ingest, `schedulers` schedulers, a worker for each backend, one result-delivery; ready when `start` returns.
 
     `folder` gets policy.toml, results.db and logs/. `bootstrap` None: starts a broker of its own. `policy` is TOML;
-    tenants without a key get one, in `keys`. `extra` settings win over the stack's. Raises StackFailed and whatever the
-    broker or the topics raise.
+    tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `extra` settings win over the stack's.
+    Raises StackFailed and whatever the broker or the topics raise.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Stack(Started):
         prefix: str = "headrace.",
         keys: Mapping[str, str] | None = None,
         schedulers: int = 1,
+        port: int = 0,
         extra: Extra | None = None,
         ready_within: timedelta = READY_WITHIN,
         on_ready: Callable[[str], None] | None = None,
@@ -60,7 +61,7 @@ class Stack(Started):
         self._bootstrap, self._schedulers, self._extra = bootstrap, schedulers, dict(extra or {})
         self._ready_within, self._on_ready = ready_within, on_ready or (lambda _: None)
         self._id_key = secrets.token_hex(32)
-        self._ingest_port = 0
+        self._ingest_port = port
         self._broker: KafkaCluster | None = None
         self.services: dict[str, ServiceProcess] = {}
 
@@ -148,8 +149,8 @@ class Stack(Started):
     def _launch(self) -> None:
         names = self._names()
         ports = free_ports(len(names) + 1)
-        self._ingest_port = ports.pop()
-        for (name, (kind, own)), port in zip(names.items(), ports, strict=True):
+        self._ingest_port = self._ingest_port or ports[-1]
+        for (name, (kind, own)), port in zip(names.items(), ports[:-1], strict=True):
             self.services[name] = self._service(name, kind, port, own)
         for service in self.services.values():
             service.launch()
