@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check lint types format schemas lock clean
+.PHONY: help setup demo test unit check lint types format bench schemas lock clean
 
 help: ## print the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -44,6 +44,9 @@ check: lint types test ## what CI runs
 format: setup ## put the code into shape
 	@$(BIN)/ruff check --fix . || true
 	@$(BIN)/ruff format .
+
+bench: setup ## small requests through headrace and straight to the engine: rate, CPU, latency
+	@$(BIN)/python -m tests.benchmarks.small_requests
 
 schemas: setup ## render schemas/ from libs/contracts
 	@$(BIN)/headrace dev schemas
