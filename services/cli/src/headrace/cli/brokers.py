@@ -1,12 +1,41 @@
 """From settings to a connection with the brokers. Called by the commands that ask or change them."""
 
-from headrace.bus.ports import Bus
-from headrace.cli.trouble import part
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.bus.ports import Bus, BusUnavailableError, Topics
+from headrace.cli.trouble import Trouble, part
 from headrace.runtime.settings import ServiceSettings
+
+CLIENT = "headrace-topics"
 
 
 def bus_of(settings: ServiceSettings) -> Bus:
     """The Kafka bus these settings name. Loaded only here: offline commands need no client library."""
     kafka = part("headrace.bus.kafka")
-    bus: Bus = kafka.KafkaBus(kafka.KafkaConnection(bootstrap=settings.kafka))
+    password = settings.kafka_password
+    connection = kafka.KafkaConnection(
+        bootstrap=settings.kafka,
+        security_protocol=settings.kafka_security_protocol,
+        sasl_mechanism=settings.kafka_sasl_mechanism,
+        username=settings.kafka_username,
+        password=None if password is None else password.get_secret_value(),
+        ca_file=settings.kafka_ca_file,
+    )
+    bus: Bus = kafka.KafkaBus(connection)
     return bus
+
+
+@contextmanager
+def administrator(settings: ServiceSettings) -> Iterator[Topics]:
+    """The administrator's client, closed afterwards. Raises Trouble when no broker answers."""
+    topics = bus_of(settings).topics(CLIENT)
+    try:
+        yield topics
+    except BusUnavailableError as error:
+        raise Trouble(
+            f"no broker answers at {settings.kafka}: start one (`headrace dev kafka` is one for development), "
+            "or correct --kafka or HEADRACE_KAFKA"
+        ) from error
+    finally:
+        topics.close()

@@ -48,7 +48,7 @@ class Stopped:
 
 @contextmanager
 def until_stopped() -> Iterator[Stopped]:
-    """SIGINT and SIGTERM tell `Stopped` while entered; afterwards they do what they did before."""
+    """SIGINT and SIGTERM tell `Stopped` while entered; afterwards they do what they did before, or, once told, nothing."""
     stopped = Stopped()
 
     def told(_number: int, _frame: FrameType | None) -> None:
@@ -59,4 +59,5 @@ def until_stopped() -> Iterator[Stopped]:
         yield stopped
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # Once told, this process is on its way out: a further Ctrl-C must not make an ugly end of it.
+            signal.signal(number, signal.SIG_IGN if stopped.told else handler)

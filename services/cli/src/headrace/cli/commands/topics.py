@@ -1,21 +1,15 @@
 """`headrace topics`: the table of topics, whether the brokers have them so, and making them so."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 import typer
 
-from headrace.bus.ports import Topics
 from headrace.bus.topic_check import apply_topics, differences
-from headrace.cli.brokers import bus_of
+from headrace.cli.brokers import administrator
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of, topics_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.contracts.topics import Topic
 from headrace.runtime.durations import render
-from headrace.runtime.settings import ServiceSettings
-
-CLIENT = "headrace-topics"
 
 
 def commands() -> typer.Typer:
@@ -73,16 +67,6 @@ def apply(
     for sentence in done:
         say(sentence)
     say(f"all {len(wanted)} topics are as they must be" + ("" if done else "; nothing was done"))
-
-
-@contextmanager
-def administrator(settings: ServiceSettings) -> Iterator[Topics]:
-    """The administrator's client, closed afterwards."""
-    topics = bus_of(settings).topics(CLIENT)
-    try:
-        yield topics
-    finally:
-        topics.close()
 
 
 def _kept(topic: Topic) -> str:
