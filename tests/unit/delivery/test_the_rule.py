@@ -1,5 +1,6 @@
 """The rule: whatever the interleaving, duplication and redelivery, the first terminal record in log order is the result."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -62,7 +63,7 @@ def test_any_batching_and_redelivery_keeps_the_first_of_each_request(
             for m in commit.outbox
             if m.topic == WHERE.replies
         ]
-    first = {number: attempt for number, attempt in reversed(log)}
+    first = dict(reversed(log))
     assert stored == {request_id(number): attempt for number, attempt in first.items()}
     assert sorted(told) == sorted(stored)
 
@@ -138,8 +139,6 @@ def test_a_nul_in_a_failure_message_does_not_reach_sql() -> None:
 
 @given(st.integers(1_577_836_800_000, 4_102_444_800_000))
 def test_times_are_exact_to_the_millisecond(at_ms: int) -> None:
-    from datetime import datetime, timedelta
-
     parsed = datetime.fromisoformat(rfc3339(at_ms))
     assert round(parsed.timestamp() * 1000) == at_ms
     assert parsed.utcoffset() == timedelta()

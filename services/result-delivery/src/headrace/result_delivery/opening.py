@@ -36,6 +36,12 @@ class Opening:
                 self._backoff.succeeded()
         return not self._steps
 
+    def again(self, step: Callable[[], None], error: BusUnavailableError) -> None:
+        """What was there is gone; this step brings it back."""
+        self._steps.append(step)
+        self._told = ""
+        self._wait_for(error)
+
     def _wait_for(self, error: BusUnavailableError | StoreUnavailableError) -> None:
         what = "Kafka" if isinstance(error, BusUnavailableError) else "SQL"
         self._component.not_ready(f"waiting for {what}")

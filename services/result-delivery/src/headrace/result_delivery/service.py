@@ -63,7 +63,7 @@ class ResultDelivery:
         self._backoff = Backoff(clock, timedelta(milliseconds=50), timedelta(seconds=5))
         self._paused: set[Place] = set()
         self._swept: int | None = 0
-        self._reads = True
+        self._reads, self._assigning = True, False
         self._log = get_logger("delivery")
 
     def start(self) -> None:
@@ -71,7 +71,10 @@ class ResultDelivery:
         self._reader.subscribe([self._topic], assigned=self._assigned, revoked=self._revoked)
 
     def turn(self) -> None:
-        """Reads, commits, tells; waits 100 ms at most where there is nothing to do, some seconds where SQL is locked."""
+        """Reads, commits, tells; waits 100 ms at most where there is nothing to do, some seconds where SQL is locked.
+
+        Raises BusUnavailableError when an assignment failed half-way: this reader must be replaced.
+        """
         before = len(self._intake.held)
         self._gather()
         self._hear()
@@ -80,6 +83,8 @@ class ResultDelivery:
                 self._work(idle=len(self._intake.held) == before)
             except StoreUnavailableError as error:
                 self._store_failed(error)
+            except BusUnavailableError as error:
+                self._kafka_failed(error)
         self._outbox.send()
         self._pause()
         self._metrics.outbox_depth.set(self._outbox.depth)
@@ -96,15 +101,14 @@ class ResultDelivery:
         return True
 
     def stop(self) -> None:
-        """Leaves the group and lets go of the database."""
+        """Leaves the group. What wasn't confirmed stays in the outbox; the store stays open, it is the caller's."""
         self._reader.close()
         self._producer.close()
-        self._store.close()
 
     def _assigned(self, places: list[Place]) -> Mapping[Place, int]:
         """Called by the reader while the group changes. Without SQL: read from anywhere, drop it, ask again later."""
         self._metrics.rebalances.inc()
-        self._swept = 0
+        self._swept, self._assigning = 0, True
         try:
             positions = self._store.positions(places)
         except StoreUnavailableError as error:
@@ -118,7 +122,6 @@ class ResultDelivery:
 
     def _revoked(self, places: list[Place]) -> None:
         self._intake.lose(places)
-        self._paused -= set(places)
         self._metrics.partitions.set(len(self._intake.places))
         self._log.info("partitions revoked", partitions=[place.partition for place in places])
 
@@ -129,11 +132,11 @@ class ResultDelivery:
             try:
                 records = self._reader.read(_GULP, wait)
             except BusUnavailableError as error:
-                if self._reads:
-                    self._log.warning("Kafka can't be read", reason=str(error))
-                self._reads = False
+                if self._assigning:
+                    raise
+                self._kafka_failed(error)
                 return
-            self._reads = True
+            self._reads, self._assigning = True, False
             self._intake.take(records)
             count += len(records)
             size += sum(len(record.value or b"") for record in records)
@@ -252,6 +255,11 @@ class ResultDelivery:
         self._metrics.commit_failures.labels("store").inc()
         self._backoff.failed()
         self._intake.doubt(self._intake.places)
+
+    def _kafka_failed(self, error: BusUnavailableError) -> None:
+        if self._reads:
+            self._log.warning("Kafka can't be read, trying again", reason=str(error))
+        self._reads = False
 
     def _pause(self) -> None:
         """Nothing is read of what is in doubt; nothing at all while something read or told can't get on."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable
 from datetime import timedelta
 
-from headrace.bus.ports import Bus
+from headrace.bus.ports import Bus, BusUnavailableError
 from headrace.bus.topic_check import require_topics
 from headrace.contracts.policy import Policy
 from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
@@ -35,6 +35,7 @@ class DeliveryLoop:
     def __init__(self, settings: DeliverySettings, *, bus: Bus, policy: Policy, telemetry: Telemetry) -> None:
         self._settings, self._bus, self._policy, self._telemetry = settings, bus, policy, telemetry
         self._component = telemetry.health.component("delivery")
+        self._metrics = DeliveryMetrics(telemetry.metrics)
         self._idle = threading.Event()
         self._store: Store | None = None
         self._opening: Opening | None = None
@@ -42,20 +43,20 @@ class DeliveryLoop:
 
     def start(self) -> None:
         """Connects to nothing yet: that is tried in the first turns. Raises DatabaseUrlError."""
-        store = SqlStore(open_engine(self._settings.database), migrate=self._settings.migrate)
-        self._store = store
-        steps = [self._check_topics, store.prepare]
+        self._store = SqlStore(open_engine(self._settings.database), migrate=self._settings.migrate)
+        steps = [self._check_topics, self._store.prepare, self._join]
         self._opening = Opening(steps, self._telemetry.clock, self._component)
 
     def turn(self) -> None:
         """A turn of the service, or a try at opening what it needs."""
-        if self._delivery is None:
-            if self._opening is None or self._store is None or not self._opening.done():
-                self._idle.wait(TURN.total_seconds())
-                return
-            self._delivery = self._built(self._store)
-            self._delivery.start()
-        self._delivery.turn()
+        if self._opening is None or not self._opening.done() or self._delivery is None:
+            self._idle.wait(TURN.total_seconds())
+            return
+        try:
+            self._delivery.turn()
+        except BusUnavailableError as error:
+            self._leave()
+            self._opening.again(self._join, error)
 
     def drain(self) -> bool:
         """As ResultDelivery.drain."""
@@ -63,10 +64,25 @@ class DeliveryLoop:
 
     def stop(self) -> None:
         """Lets go of all that was opened."""
+        self._leave()
+        if self._store is not None:
+            self._store.close()
+
+    def _join(self) -> None:
+        """Builds the service anew and joins the group. Raises BusUnavailableError, having left nothing open."""
+        if self._store is None:
+            return
+        self._delivery = self._built(self._store)
+        try:
+            self._delivery.start()
+        except BusUnavailableError:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
         if self._delivery is not None:
             self._delivery.stop()
-        elif self._store is not None:
-            self._store.close()
+            self._delivery = None
 
     def _check_topics(self) -> None:
         topics = self._bus.topics(self._client_name)
@@ -91,7 +107,7 @@ class DeliveryLoop:
                 names.of(TopicKind.REPLIES), names.of(TopicKind.EVENTS), self._policy.topics.gateways
             ),
             clock=self._telemetry.clock,
-            metrics=DeliveryMetrics(self._telemetry.metrics),
+            metrics=self._metrics,
             component=self._component,
         )
 

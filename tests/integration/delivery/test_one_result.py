@@ -1,0 +1,223 @@
+"""One result of each request, told after its commit, on SQLite and on PostgreSQL, whatever fails in between."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import text
+
+from headrace.bus.messages import Message
+from headrace.contracts.codec import HEADER, decode
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.topics import TopicKind
+from headrace.result_delivery.adapters.database import open_engine
+from headrace.result_delivery.adapters.sql_store import SqlStore
+from headrace.result_delivery.ports import StoreUnavailableError
+from tests.support.delivery import FaultyBus, Killed, Member, apply, produce, records_in, rows, topic
+from tests.support.results import request_id, result, result_message
+
+RESULTS, REPLIES = topic(TopicKind.RESULTS), topic(TopicKind.REPLIES)
+EVENTS, DLQ = topic(TopicKind.EVENTS), topic(TopicKind.DLQ)
+
+
+def answers(numbers: range, attempt: int = 1, partitions: int = 8) -> list[Message]:
+    return [
+        result_message(
+            RESULTS, result(number, partition=number % partitions, attempt=attempt, body=body), body
+        )
+        for number in numbers
+        for body in [b'{"answer":%d}' % number]
+    ]
+
+
+def ids(numbers: range, partitions: int = 8) -> list[str]:
+    return sorted(request_id(number, number % partitions) for number in numbers)
+
+
+def told(bus: FaultyBus) -> list[str]:
+    return [decode(TopicKind.REPLIES, record.header).id for record in records_in(bus, REPLIES)]
+
+
+def stored(database: str) -> list[str]:
+    return sorted(row[0] for row in rows(database, "SELECT id FROM results"))
+
+
+def outbox_is_empty(database: str) -> bool:
+    return rows(database, "SELECT count(*) FROM outbox") == [(0,)]
+
+
+@pytest.fixture
+def bus() -> FaultyBus:
+    bus = FaultyBus()
+    apply(bus)
+    return bus
+
+
+def test_a_result_is_stored_told_and_published_once(bus: FaultyBus, database: str) -> None:
+    produce(bus, [*answers(range(40)), *answers(range(40), attempt=2)])
+    member = Member(bus, database)
+    member.turn_until(lambda: len(stored(database)) == 40 and outbox_is_empty(database), "all is told")
+    assert stored(database) == ids(range(40))
+    assert rows(database, "SELECT DISTINCT attempt_sequence, status, usage_estimated FROM results") == [
+        (1, "succeeded", False)
+    ]
+    assert sorted(told(bus)) == ids(range(40))
+    assert {record.value for record in records_in(bus, REPLIES)} == {b'{"answer":%d}' % n for n in range(40)}
+    assert len({dict(record.headers)["ce_id"] for record in records_in(bus, EVENTS)}) == 40
+    assert member.metric("duplicates_suppressed_total") == 40
+    assert member.metric("results_total", status="succeeded") == 40
+    assert member.troubles == []
+    member.leave()
+
+
+def test_what_was_committed_and_not_sent_is_sent_by_the_next_life(bus: FaultyBus, database: str) -> None:
+    produce(bus, answers(range(3)))
+    bus.dies_at = REPLIES
+    member = Member(bus, database)
+    with pytest.raises(Killed):
+        member.turn_until(lambda: False, "it dies")
+    assert stored(database) == ids(range(3))
+    assert told(bus) == []
+    member.die()
+    bus.dies_at = ""
+    successor = Member(bus, database, "two")
+    successor.turn_until(lambda: outbox_is_empty(database), "the outbox is sent")
+    assert sorted(told(bus)) == ids(range(3))
+    assert len(records_in(bus, EVENTS)) == 3
+    successor.leave()
+
+
+def test_a_message_whose_sending_is_unknown_is_sent_again(bus: FaultyBus, database: str) -> None:
+    bus.lost = {REPLIES: 2, EVENTS: 1}
+    produce(bus, answers(range(5)))
+    member = Member(bus, database)
+    member.turn_until(lambda: stored(database) and outbox_is_empty(database), "the outbox is sent")
+    assert sorted(told(bus)) == ids(range(5))
+    assert len(records_in(bus, EVENTS)) == 5
+    member.leave()
+
+
+def test_two_members_hand_over_and_every_request_has_one_result(bus: FaultyBus, database: str) -> None:
+    first, second = Member(bus, database, "one"), Member(bus, database, "two")
+    produce(bus, answers(range(60)))
+    for _ in range(4):
+        first.loop.turn()
+        second.loop.turn()
+    produce(bus, answers(range(60, 100)))
+    first.loop.turn()
+    first.leave()
+    produce(bus, answers(range(100), attempt=2))
+    second.turn_until(lambda: second.metric("duplicates_suppressed_total") >= 100, "the rest is read")
+    second.turn_until(lambda: outbox_is_empty(database), "all is told")
+    assert stored(database) == ids(range(100))
+    assert set(told(bus)) == set(ids(range(100)))
+    assert rows(database, "SELECT DISTINCT attempt_sequence FROM results") == [(1,)]
+    second.leave()
+
+
+def test_a_zombie_is_rolled_back_and_nothing_is_lost_or_told_twice(bus: FaultyBus, database: str) -> None:
+    elsewhere = FaultyBus(bus)
+    elsewhere.group = "another group, so that both believe they own every partition"
+    owner, zombie = Member(bus, database, "owner"), Member(elsewhere, database, "zombie")
+    produce(bus, answers(range(8)))
+    owner.turn_until(lambda: len(stored(database)) == 8, "the owner commits")
+    zombie.turn_until(lambda: zombie.metric("assigned_partitions") == 8, "the zombie knows the positions")
+    for begin in range(8, 80, 8):
+        produce(bus, answers(range(begin, begin + 8)))
+        for member in (owner, zombie) if begin % 16 else (zombie, owner):
+            member.loop.turn()
+    owner.turn_until(lambda: len(stored(database)) == 80 and outbox_is_empty(database), "all is committed")
+    failures = [member.metric("commit_failures_total", reason="lost_partition") for member in (owner, zombie)]
+    assert sum(failures) > 0
+    assert stored(database) == ids(range(80))
+    assert sum(member.metric("results_total", status="succeeded") for member in (owner, zombie)) == 80
+    assert set(told(bus)) == set(ids(range(80)))
+    owner.leave()
+    zombie.leave()
+
+
+@contextmanager
+def locked(database: str) -> Iterator[None]:
+    engine = open_engine(database)
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("LOCK TABLE positions IN ACCESS EXCLUSIVE MODE"))
+        yield
+    engine.dispose()
+
+
+def test_a_locked_database_is_waited_for_while_the_group_is_kept(bus: FaultyBus, database: str) -> None:
+    member = Member(bus, database)
+    member.turn_until(lambda: member.troubles == [], "it is ready")
+    with locked(database):
+        produce(bus, answers(range(8)))
+        member.turn_until(
+            lambda: member.metric("commit_failures_total", reason="store") >= 2, "SQL fails twice"
+        )
+        assert member.troubles == ["SQL can't be used: results wait in the log"]
+        assert told(bus) == []
+    member.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "SQL is used again")
+    assert sorted(told(bus)) == ids(range(8))
+    assert member.troubles == []
+    member.leave()
+
+
+def test_partitions_that_come_while_sql_is_down_are_read_from_their_positions_later(
+    bus: FaultyBus, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(bus, answers(range(8)))
+    first = Member(bus, database, "one")
+    first.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "a first life commits")
+    first.leave()
+    produce(bus, answers(range(8, 16)))
+    real, failures = SqlStore.positions, iter([True] * 3)
+
+    def flaky(store: SqlStore, places: object) -> object:
+        if next(failures, False):
+            raise StoreUnavailableError("down")
+        return real(store, places)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SqlStore, "positions", flaky)
+    second = Member(bus, database, "two")
+    second.turn_until(
+        lambda: len(stored(database)) == 16 and outbox_is_empty(database), "the rest is committed"
+    )
+    assert second.metric("duplicates_suppressed_total") == 0
+    assert sorted(told(bus)) == ids(range(16))
+    second.leave()
+
+
+def test_an_undecodable_record_is_dead_lettered_with_its_bytes_before_the_position_passes_it(
+    bus: FaultyBus, database: str
+) -> None:
+    bus.lost = {DLQ: 1}
+    garbage = Message(RESULTS, 3, b"\x00raw\xff", ((HEADER, b"not json"), ("other", b"kept")), b"key")
+    produce(bus, [*answers(range(3, 4)), garbage, *answers(range(11, 12))])
+    member = Member(bus, database)
+    member.turn_until(lambda: bus.lost == {DLQ: 0}, "the dead letter is lost once")
+    assert rows(database, "SELECT * FROM positions") == []
+    member.turn_until(lambda: len(stored(database)) == 2, "the neighbours are committed")
+    (letter,) = records_in(bus, DLQ)
+    header = decode(TopicKind.DLQ, letter.header)
+    assert (header.reason, header.topic, header.partition, header.offset) == (
+        FailureKind.UNDECODABLE,
+        RESULTS,
+        3,
+        1,
+    )
+    assert (letter.partition, letter.value, letter.key) == (3, b"\x00raw\xff", b"key")
+    assert dict(letter.headers)["headrace-original"] == b"not json"
+    assert rows(database, "SELECT topic, partition, next_offset FROM positions") == [(RESULTS, 3, 3)]
+    assert member.metric("dlq_total", reason="undecodable") == 1
+    member.leave()
+
+
+def test_without_a_broker_it_waits_and_says_so(database: str) -> None:
+    bus = FaultyBus()
+    bus.down = True
+    member = Member(bus, database)
+    member.turn_until(lambda: member.troubles == ["waiting for Kafka"], "it says what it waits for")
+    bus.down = False
+    apply(bus)
+    member.turn_until(lambda: member.troubles == [], "it is ready")
+    member.leave()
