@@ -1,0 +1,91 @@
+"""Reads `attempts`: settles counters, finishes requests, puts failed ones back. Called by PoolCore for each record.
+
+Invariant: any Done or Dead finishes its request, whichever attempt it came from; a RetryAt is stale once a greater attempt of
+the request is known; an attempt is settled once.
+"""
+
+from headrace.bus.messages import Received
+from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.commands import CancelReason
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.outcomes import AttemptRecord, Verdict
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.decisions.what_it_costs import spent_cost
+from headrace.scheduler.state.tracked import Phase
+
+
+class AttemptLog:
+    """Folds `attempts`."""
+
+    def __init__(
+        self, state: PoolState, finishing: Finishing, returning: Returning, commands: Commands
+    ) -> None:
+        self._state, self._finishing, self._returning, self._commands = state, finishing, returning, commands
+
+    def read(self, received: Received) -> None:
+        """One record."""
+        state = self._state
+        if received.offset < state.attempts_read[received.partition]:
+            return
+        state.attempts_read[received.partition] = received.offset + 1
+        try:
+            record: AttemptRecord = decode(TopicKind.ATTEMPTS, received.header)
+        except UndecodableError as error:
+            state.notice(
+                "attempt record is undecodable", warning=True, offset=received.offset, reason=str(error)
+            )
+            return
+        if state.partitions.of(record.origin) is None or record.tier not in state.accounts.tiers:
+            state.notice("attempt record is of another pool", warning=True, request_id=record.id)
+            return
+        self._settle(record)
+        state.count(f"attempts_{record.verdict}")
+        if record.verdict is Verdict.RETRY_AT:
+            self._retry(record)
+        else:
+            self._finish(record)
+
+    def _settle(self, record: AttemptRecord) -> None:
+        """Book what was spent, once for each attempt."""
+        state = self._state
+        state.told.pop(record.attempt, None)
+        if state.settled.add(record.attempt, state.minute) is None or not record.started:
+            return
+        cost = spent_cost(record.usage, state.setting.pool_policy.cost)
+        state.accounts.settle(record.tier, record.tenant, cost)
+
+    def _finish(self, record: AttemptRecord) -> None:
+        held = self._state.held.of(record.id)
+        if held is not None:
+            self._returning.let_go(held)
+            if held.attempt != record.attempt:
+                self._commands.cancel_held(held, CancelReason.SUPERSEDED)
+        self._finishing.finish(record.id, record.origin)
+
+    def _retry(self, record: AttemptRecord) -> None:
+        state, held = self._state, self._state.held.of(record.id)
+        before, tracked = state.retrying.get(record.id), state.tracked.get(record.id)
+        if held is not None:
+            if record.attempt < held.attempt:
+                return
+            self._returning.let_go(held)
+        elif (before is not None and record.attempt <= before.attempt) or (
+            tracked is not None and (record.attempt < tracked.last or tracked.phase is Phase.ENDING)
+        ):
+            return
+        if state.is_finished(record.id, record.origin):
+            return
+        kind: FailureKind | None = record.failure.kind if record.failure is not None else None
+        self._returning.failed(
+            record.id,
+            record.origin,
+            record.attempt,
+            record.attempts,
+            kind,
+            started=record.started,
+            earliest_ms=record.retry_ms,
+        )

@@ -1,0 +1,166 @@
+"""Writes what the owner knows into `state`, each second, in keyed records, only what changed. Driven by PoolCore.
+
+Invariant: a checkpoint is one snapshot between two steps; its begin is the lease, once it is committed; a failed one means
+standing by and rebuilding, so nothing here is undone.
+"""
+
+import dataclasses
+
+from headrace.bus.messages import Message, message_of
+from headrace.contracts.checkpoints import (
+    Finished,
+    Forgotten,
+    Ownership,
+    Positions,
+    RecentlyFinished,
+    StateRecord,
+    TenantCounter,
+    TierCounter,
+)
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.timings import ms
+
+
+class Checkpoints:
+    """The owner's checkpoints."""
+
+    def __init__(self, state: PoolState) -> None:
+        self._state = state
+        self._number = 0
+        self._begun_ms = -(10**12)
+        self.under_way = False
+        self._positions: Positions | None = None
+        self._tiers: dict[str, TierCounter] = {}
+
+    def claim(self) -> list[Message]:
+        """The first one of an epoch: says who owns the pool now, and changes nothing else."""
+        return self._begin([], released=False)
+
+    def due(self) -> list[Message]:
+        """The next one, when it is due; else nothing. One at a time."""
+        period = ms(self._state.setting.timings.checkpoint)
+        if self.under_way or self._state.now.boot_ms - self._begun_ms < period:
+            return []
+        return self._begin(self._changed(), released=False)
+
+    def release(self) -> list[Message]:
+        """The last one: the next owner may take over at once."""
+        return self._begin(self._changed(), released=True)
+
+    def committed(self) -> int:
+        """The one under way is committed: its begin (ms since boot) is the lease. How long it took, in ms."""
+        self.under_way = False
+        self._state.lease_ms = self._begun_ms
+        return self._state.now.boot_ms - self._begun_ms
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether this owner may write terminal records."""
+        lease = ms(self._state.setting.timings.lease)
+        return self._state.now.boot_ms - self._state.lease_ms <= lease
+
+    @property
+    def begun_ms(self) -> int:
+        """When the last one was begun, ms since boot."""
+        return self._begun_ms
+
+    def _begin(self, changed: list[Message], *, released: bool) -> list[Message]:
+        state = self._state
+        self._number += 1
+        self._begun_ms, self.under_way = state.now.boot_ms, True
+        ownership = Ownership(
+            epoch=state.epoch,
+            owner=state.setting.owner,
+            number=self._number,
+            begun_ms=state.now.wall_ms,
+            sequence=state.sequence,
+            released=released,
+        )
+        return [*changed, self._message("ownership", ownership)]
+
+    def _changed(self) -> list[Message]:
+        self._forget_old()
+        return [
+            *self._finished(),
+            *self._position(),
+            *self._tenants(),
+            *self._tier_counters(),
+            *self._dirty(),
+        ]
+
+    def _forget_old(self) -> None:
+        state = self._state
+        state.settled.forget_before(state.minute)
+        state.dirty.update(
+            f"recent/{minute}/{piece}" for minute, piece in state.recent.forget_before(state.minute)
+        )
+
+    def _finished(self) -> list[Message]:
+        found, ids = [], self._state.setting.topic_ids
+        for place, partition in self._state.partitions.by_place.items():
+            if partition.dirty:
+                partition.dirty = False
+                record = Finished(
+                    topic=place.topic,
+                    partition=place.partition,
+                    prefix=partition.finished.prefix,
+                    beyond=partition.finished.bitmaps(),
+                    topic_id=ids.get(place.topic),
+                )
+                found.append(self._message(f"finished/{place.topic}/{place.partition}", record))
+        return found
+
+    def _position(self) -> list[Message]:
+        state = self._state
+        pending = [cancel.offset for cancel in state.cancels.values()]
+        positions = Positions(attempts=dict(state.attempts_read), control=min([state.control_read, *pending]))
+        if positions == self._positions:
+            return []
+        self._positions = positions
+        return [self._message("positions", positions)]
+
+    def _tenants(self) -> list[Message]:
+        accounts, found = self._state.accounts, []
+        for tier, tenant in accounts.forget_idle(self._state.queue.backlogged()):
+            found.append(self._forgotten(f"tenant/{tier}/{tenant}"))
+        for tier, tenant in sorted(accounts.changed):
+            record = TenantCounter(tier=tier, tenant=tenant, settled=accounts.of(tier, tenant).settled)
+            found.append(self._message(f"tenant/{tier}/{tenant}", record))
+        accounts.changed.clear()
+        return found
+
+    def _tier_counters(self) -> list[Message]:
+        """Start tags without what is in flight, as for tenants: the next owner learns that from reports."""
+        state, found = self._state, []
+        for name, tier in state.accounts.tiers.items():
+            if not state.queue.depth(name):
+                state.accounts.lift_tier(name)  # as it will be lifted anyway when it becomes backlogged
+            record = TierCounter(tier=name, start_tag=tier.account.settled, largest_tag=tier.largest_tag)
+            if self._tiers.get(name) != record:
+                self._tiers[name] = record
+                found.append(self._message(f"tier/{name}", record))
+        return found
+
+    def _dirty(self) -> list[Message]:
+        keys, self._state.dirty = self._state.dirty, set()
+        return [self._of_key(key) for key in sorted(keys)]
+
+    def _of_key(self, key: str) -> Message:
+        kind, _, rest = key.partition("/")
+        if kind == "retrying":
+            record = self._state.retrying.get(rest)
+            return self._forgotten(key) if record is None else self._message(key, record)
+        minute, piece = (int(part) for part in rest.split("/"))
+        ids = self._state.recent.pieces.get((minute, piece))
+        if ids is None:
+            return self._forgotten(key)
+        return self._message(key, RecentlyFinished(minute=minute, ids=tuple(ids)))
+
+    def _message(self, key: str, record: StateRecord) -> Message:
+        return message_of(self._state.setting.place(TopicKind.STATE), record, key=key.encode())
+
+    def _forgotten(self, key: str) -> Message:
+        """A tombstone as well: compaction drops the key in the end, and until then a reader is told why it is empty."""
+        message = self._message(key, Forgotten(at_ms=self._state.now.wall_ms))
+        return dataclasses.replace(message, value=None)

@@ -1,0 +1,123 @@
+"""Reads `control`: cancels, queries, drains. Called by PoolCore for each record and, for what is pending, each 50 ms.
+
+Invariant: a cancel is kept, and the checkpointed position stays before it, until it is known what became of the request.
+"""
+
+from headrace.bus.messages import Place, Received
+from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.commands import CancelReason
+from headrace.contracts.control import CancelRequest, ControlRecord, DrainWorker, Query
+from headrace.contracts.ids import MalformedIdError, read_request_id
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.answering import Answering
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.pool_state import PendingCancel, PoolState
+from headrace.scheduler.state.tracked import Phase
+from headrace.scheduler.timings import ms
+
+
+class ControlLog:
+    """Folds `control`."""
+
+    def __init__(self, state: PoolState, endings: Endings, commands: Commands, answering: Answering) -> None:
+        self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
+        self._drains: dict[str, tuple[int, int]] = {}
+        self._swept_ms = -(10**12)
+
+    def read(self, received: Received) -> None:
+        """One record."""
+        state = self._state
+        if received.offset < state.control_read:
+            return
+        state.control_read = received.offset + 1
+        try:
+            record: ControlRecord = decode(TopicKind.CONTROL, received.header)
+        except UndecodableError as error:
+            state.notice(
+                "control record is undecodable", warning=True, offset=received.offset, reason=str(error)
+            )
+            return
+        if isinstance(record, CancelRequest):
+            self._keep(record, received.offset)
+        elif isinstance(record, Query):
+            fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
+            if fresh and state.open:
+                self._answering.answer(record)
+        elif isinstance(record, DrainWorker):
+            self._drains[record.worker] = (received.timestamp_ms, -(10**12))
+
+    def sweep(self) -> None:
+        """Apply what can be applied. Call only past the gate."""
+        state = self._state
+        if state.now.boot_ms - self._swept_ms < ms(state.setting.timings.sweep):
+            return
+        self._swept_ms = state.now.boot_ms
+        for cancel in list(state.cancels.values()):
+            self._apply(cancel)
+        for request_id in list(state.overdue):
+            held = state.held.of(request_id)
+            if held is None:
+                state.overdue.discard(request_id)
+            else:
+                self._commands.cancel_held(held, CancelReason.DEADLINE)
+        for name in list(self._drains):
+            self._drain(name)
+
+    def _keep(self, request: CancelRequest, offset: int) -> None:
+        if request.id in self._state.cancels or request.id in self._state.recent:
+            return
+        cancel = PendingCancel(offset, request, self._place_of(request.id))
+        self._state.cancels[request.id] = cancel
+        if cancel.place is not None:
+            # the request was acknowledged before its caller could cancel it, so it is before the end asked for now
+            self._state.ends.want(cancel.place, lambda end: setattr(cancel, "read_to", end))
+
+    def _place_of(self, request_id: str) -> Place | None:
+        try:
+            address = read_request_id(request_id)
+        except MalformedIdError:
+            return None
+        topic = self._state.setting.names.of(TopicKind.REQUESTS, pool=address.pool, tier=address.tier)
+        place = Place(topic, address.partition)
+        return place if place in self._state.partitions.by_place else None
+
+    def _apply(self, cancel: PendingCancel) -> None:
+        state, request = self._state, cancel.request
+        tracked, held = state.tracked.get(request.id), state.held.of(request.id)
+        if held is not None:
+            if held.tenant != request.tenant:
+                del state.cancels[request.id]
+            else:
+                self._commands.cancel_held(held, request.reason)
+        elif tracked is not None:
+            if tracked.record.tenant != request.tenant:
+                del state.cancels[request.id]
+            elif tracked.phase in (Phase.WAITING, Phase.DELAYED):
+                self._endings.cancel(tracked)
+        elif self._is_gone(cancel):
+            del state.cancels[request.id]
+
+    def _is_gone(self, cancel: PendingCancel) -> bool:
+        """Whether the request would be known if it weren't finished."""
+        if cancel.place is None:
+            return True
+        read = self._state.partitions.by_place[cancel.place].next_offset
+        return cancel.read_to is not None and read >= cancel.read_to
+
+    def _drain(self, name: str) -> None:
+        state, (asked_ms, told_ms) = self._state, self._drains[name]
+        worker = state.workers.live.get(name)
+        if worker is None or worker.report.draining or _born_ms(worker.boot) > asked_ms:
+            del self._drains[name]
+        elif state.now.boot_ms - told_ms >= ms(state.setting.timings.repeat):
+            self._drains[name] = (asked_ms, state.now.boot_ms)
+            self._commands.drain(worker.report.lane, worker.boot)
+
+
+def _born_ms(boot: str) -> int:
+    """When a boot began, Unix ms: its id is a UUIDv7. 0 for another kind of id."""
+    try:
+        return int(boot[:12], 16)
+    except ValueError:
+        return 0

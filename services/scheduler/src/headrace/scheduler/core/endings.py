@@ -1,0 +1,134 @@
+"""Ends requests by the owner's own terminal records: expired, cancelled, dead-lettered. Driven by PoolCore.
+
+Invariant: each record is acknowledged before the next is sent, and sent again (the same one) until it is; nothing is sent
+while this owner's lease has run out; the offset is finished only after the last.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from headrace.bus.messages import Message, Received
+from headrace.bus.ports import Confirmation
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Failure, Origin
+from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.terminal_records import (
+    attempt_message,
+    dead_letter_message,
+    failure_of,
+    result_message,
+)
+from headrace.scheduler.state.tracked import Phase, Tracked
+
+_AGAIN_MS = 100
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """One request's end under way. `id` None: an undecodable record, which has no id; its bytes count in the window."""
+
+    id: str | None
+    origin: Origin
+    messages: deque[Message]
+    size: int = 0
+    under_way: bool = False
+    not_before_ms: int = 0
+
+
+class Endings:
+    """All ends under way."""
+
+    def __init__(self, state: PoolState, finishing: Finishing) -> None:
+        self._state, self._finishing = state, finishing
+        self._endings: dict[Origin, Ending] = {}
+
+    def end(self, tracked: Tracked, status: Status, failure: Failure) -> None:
+        """End a request that no worker holds. With `dead_lettered`, its bytes go to the dead letters first."""
+        if tracked.phase is Phase.WAITING:
+            self._state.queue.take(tracked, Phase.ENDING)
+        tracked.phase = Phase.ENDING
+        letter = [self._letter(tracked, failure)] if status is Status.DEAD_LETTERED else []
+        records = self._records(tracked.record, tracked.origin, tracked.used, status, failure)
+        self._add(Ending(tracked.id, tracked.origin, deque(letter + records)))
+        self._state.count(f"ended_{status}")
+
+    def expire(self, tracked: Tracked, kind: FailureKind) -> None:
+        """It waited too long, or its deadline passed."""
+        self.end(tracked, Status.EXPIRED, failure_of(kind))
+
+    def cancel(self, tracked: Tracked) -> None:
+        """Its caller no longer wants it."""
+        self.end(tracked, Status.CANCELLED, failure_of(FailureKind.CANCELLED_BY_CALLER))
+
+    def refuse_record(self, received: Received, failure: Failure) -> None:
+        """A record that can't be read at all: nobody can be told, so only its bytes are kept."""
+        origin = Origin(received.topic, received.partition, received.offset)
+        partition = self._state.partitions.by_place[received.place]
+        partition.hold(len(received.value or b""))
+        letter = dead_letter_message(self._state.setting, received, failure, self._state.now)
+        self._add(Ending(None, origin, deque([letter]), len(received.value or b"")))
+        self._state.count("ended_dead_lettered")
+
+    def confirmed(self, ending: Ending, confirmation: Confirmation) -> None:
+        """A record of this end is in the log, or must be sent again."""
+        ending.under_way = False
+        if confirmation.offset is None:
+            ending.not_before_ms = self._state.now.boot_ms + _AGAIN_MS
+            return
+        ending.messages.popleft()
+        if not ending.messages and self._endings.get(ending.origin) is ending:
+            self._finish(ending)
+
+    def pump(self) -> None:
+        """Send what is due. Call only while in charge and past the gate."""
+        for ending in list(self._endings.values()):
+            if ending.id is not None and ending.id not in self._state.tracked:
+                del self._endings[ending.origin]  # a worker's late outcome has finished it meanwhile
+            elif not ending.under_way and self._state.now.boot_ms >= ending.not_before_ms:
+                ending.under_way = True
+                self._state.send(ending.messages[0], ending)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any end is under way."""
+        return bool(self._endings)
+
+    def _add(self, ending: Ending) -> None:
+        self._endings[ending.origin] = ending
+
+    def _finish(self, ending: Ending) -> None:
+        del self._endings[ending.origin]
+        if ending.id is None:
+            self._finishing.finish_offset(ending.origin)
+            partition = self._state.partitions.of(ending.origin)
+            if partition is not None:
+                partition.drop(ending.size)
+        else:
+            self._finishing.finish(ending.id, ending.origin)
+
+    def _letter(self, tracked: Tracked, failure: Failure) -> Message:
+        state = self._state
+        return dead_letter_message(
+            state.setting, tracked.received, failure, state.now, tracked.record, tracked.used
+        )
+
+    def _records(
+        self, record: RequestRecord, origin: Origin, attempts: int, status: Status, failure: Failure
+    ) -> list[Message]:
+        attempt, state = self._state.next_attempt(), self._state
+        return [
+            build(
+                state.setting,
+                record,
+                origin,
+                attempt=attempt,
+                attempts=attempts,
+                status=status,
+                failure=failure,
+                now=state.now,
+            )
+            for build in (result_message, attempt_message)
+        ]

@@ -1,0 +1,66 @@
+"""The gate of a new owner: nothing is released and no terminal record written before it opens. Called by PoolCore each step.
+
+Invariant (architecture.md section 5, ownership 4): the boots known at the end of `workers` noted after the claim have answered
+or are dead; only then are the ends of `attempts` and `control` noted, and read up to.
+"""
+
+from functools import partial
+
+from headrace.bus.messages import Place
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.pool_state import PoolState
+
+
+class Gate:
+    """Opens once."""
+
+    def __init__(self, state: PoolState) -> None:
+        self._state = state
+        self._workers_end: int | None = None
+        self._boots: set[str] | None = None
+        self._ends: dict[Place, int] | None = None
+        place = state.setting.place(TopicKind.WORKERS)
+        state.ends.want(place, self._noted_workers_end)
+
+    def turn(self) -> None:
+        """Look whether it may open."""
+        state = self._state
+        if state.open:
+            return
+        if self._boots is None:
+            if self._workers_end is not None and state.workers_read >= self._workers_end:
+                self._boots = {worker.boot for worker in state.workers.live.values()}
+        elif self._ends is None:
+            if not self.unanswered:
+                self._note_ends()
+        elif len(self._ends) == len(self._places()) and self._read_up():
+            state.open = True
+            state.notice(
+                "gate is open", epoch=state.epoch, held=len(state.held), workers=len(state.workers.live)
+            )
+
+    @property
+    def unanswered(self) -> set[str]:
+        """Boots that were there when this owner came, are alive, and haven't answered its fence."""
+        live = self._state.workers.live.values()
+        return {w.boot for w in live if w.report.epoch < self._state.epoch} & (self._boots or set())
+
+    def _places(self) -> list[Place]:
+        setting, attempts = self._state.setting, self._state.attempts_read
+        return [setting.place(TopicKind.CONTROL), *(setting.place(TopicKind.ATTEMPTS, p) for p in attempts)]
+
+    def _note_ends(self) -> None:
+        self._ends = {}
+        for place in self._places():
+            self._state.ends.want(place, partial(self._ends.__setitem__, place))
+
+    def _read_up(self) -> bool:
+        state, ends = self._state, self._ends or {}
+        control = state.setting.place(TopicKind.CONTROL)
+        return all(
+            (state.control_read if place == control else state.attempts_read[place.partition]) >= end
+            for place, end in ends.items()
+        )
+
+    def _noted_workers_end(self, end: int) -> None:
+        self._workers_end = end

@@ -1,0 +1,121 @@
+"""Reads request records: what is to wait, what is finished already, what is refused. Called by PoolCore for each record.
+
+Invariant: every record read becomes tracked, or is finished as a duplicate, or ends as a dead letter; none is skipped.
+"""
+
+import msgspec
+
+from headrace.bus.messages import Headers, Received
+from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Origin
+from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.terminal_records import failure_of
+from headrace.scheduler.decisions.pick_next import order_of
+from headrace.scheduler.decisions.what_it_costs import expected_cost
+from headrace.scheduler.decisions.when_expired import start_by_of
+from headrace.scheduler.state.partitions import RequestPartition
+from headrace.scheduler.state.tracked import Phase, Tracked
+
+
+class Intake:
+    """Takes requests in."""
+
+    def __init__(
+        self, state: PoolState, finishing: Finishing, endings: Endings, returning: Returning
+    ) -> None:
+        self._state, self._finishing, self._endings, self._returning = state, finishing, endings, returning
+
+    def read(self, received: Received) -> None:
+        """One record of a request topic."""
+        partition = self._state.partitions.by_place[received.place]
+        if received.offset < partition.next_offset:
+            return
+        partition.next_offset = received.offset + 1
+        if received.offset in partition.finished:
+            return
+        try:
+            record: RequestRecord = decode(TopicKind.REQUESTS, received.header)
+        except UndecodableError as error:
+            kind = FailureKind.EMPTY_RECORD if received.value is None else FailureKind.UNDECODABLE
+            self._endings.refuse_record(received, failure_of(kind, str(error)))
+            return
+        origin = Origin(received.topic, received.partition, received.offset)
+        if self._is_duplicate(record, origin):
+            partition.finish(received.offset)
+            self._state.count("duplicates")
+            return
+        self._take(received, record, origin, partition)
+
+    def _is_duplicate(self, record: RequestRecord, origin: Origin) -> bool:
+        """Whether this id is held, waits, or was just finished, as another record."""
+        state, held = self._state, self._state.held.of(record.id)
+        known = record.id in state.recent or record.id in state.tracked
+        return known or (held is not None and held.origin != origin)
+
+    def _take(
+        self, received: Received, record: RequestRecord, origin: Origin, partition: RequestPartition
+    ) -> None:
+        state, pool = self._state, self._state.setting.pool
+        true = {"pool": pool, "tier": partition.tier, "partition": received.partition}
+        lies = [name for name, value in true.items() if getattr(record, name) != value]
+        if lies:
+            record = msgspec.structs.replace(
+                record, pool=pool, tier=partition.tier, partition=received.partition
+            )
+        tracked = self._track(received, record, origin)
+        state.tracked[record.id] = tracked
+        partition.hold(len(tracked.value))
+        if lies:
+            detail = f"Its header's {', '.join(lies)} isn't that of the topic it stands in."
+            self._dead_letter(tracked, FailureKind.LYING_RECORD, detail)
+        elif not tracked.value and record.payload.inline:
+            self._dead_letter(tracked, FailureKind.EMPTY_RECORD)
+        else:
+            self._place(tracked)
+
+    def _track(self, received: Received, record: RequestRecord, origin: Origin) -> Tracked:
+        tier = self._state.setting.policy.tiers[record.tier]
+        before = self._state.retrying.get(record.id)
+        used, due_ms = (0, 0) if before is None else (before.attempts, before.due_ms)
+        tracked = Tracked(
+            record=record,
+            origin=origin,
+            received=received,
+            trace=_trace_of(received.headers),
+            order=order_of(record, received.offset, tier.queue_timeout),
+            charge=expected_cost(record, self._state.setting.pool_policy),
+            phase=Phase.DELAYED,
+            used=used,
+            due_ms=due_ms,
+            start_by_ms=start_by_of(record.accepted_ms, record.start_by_ms, used=used, due_ms=due_ms),
+        )
+        if before is not None:
+            tracked.last = before.attempt
+        return tracked
+
+    def _place(self, tracked: Tracked) -> None:
+        """Into a worker's hands where it is already, into the queue, or to its end."""
+        held = self._state.held.of(tracked.id)
+        if held is not None:
+            tracked.phase, tracked.last = Phase.HELD, held.attempt
+            self._state.expiries.put(tracked)
+        elif tracked.used >= self._state.setting.pool_policy.max_attempts:
+            self._dead_letter(tracked, FailureKind.ATTEMPTS_EXHAUSTED)
+        elif tracked.due_ms > self._state.now.wall_ms:
+            self._returning.wait_until_due(tracked)
+        else:
+            self._returning.wait(tracked)
+
+    def _dead_letter(self, tracked: Tracked, kind: FailureKind, detail: str = "") -> None:
+        self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(kind, detail))
+
+
+def _trace_of(headers: Headers) -> Headers:
+    return tuple(header for header in headers if header[0] in TRACE_HEADERS)

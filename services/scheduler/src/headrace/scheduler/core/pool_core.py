@@ -1,0 +1,185 @@
+"""The core of one owned pool: a pure fold, `step(inputs, now) -> Outputs`. Driven by pool_loop; the whole protocol's order is here.
+
+Invariant: nothing is released and no terminal record sent before the gate is open; terminal records also need the lease.
+"""
+
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import START, Confirmation
+from headrace.contracts.clock import Now
+from headrace.contracts.observations import QueueState
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.answering import Answering
+from headrace.scheduler.core.attempt_log import AttemptLog
+from headrace.scheduler.core.checkpointing import Checkpoints
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.control_log import ControlLog
+from headrace.scheduler.core.endings import Ending, Endings
+from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.gate import Gate
+from headrace.scheduler.core.intake import Intake
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.releasing import Releasing
+from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.step import Inputs, Outputs
+from headrace.scheduler.core.worker_log import TickSent, WorkerLog
+from headrace.scheduler.state.lanes import Sent
+from headrace.scheduler.timings import ms
+
+_LONGEST_SLEEP_MS = 50
+"""Pending cancels and whatever has no instant of its own are looked at this often."""
+
+
+class PoolCore:
+    """One pool, from its claim on. `state` is for looking at."""
+
+    def __init__(self, state: PoolState) -> None:
+        self.state = state
+        self._finishing = Finishing(state)
+        self._endings = Endings(state, self._finishing)
+        returning = Returning(state, self._endings)
+        self._commands = Commands(state, returning, self._endings)
+        self._intake = Intake(state, self._finishing, self._endings, returning)
+        self._attempts = AttemptLog(state, self._finishing, returning, self._commands)
+        self._workers = WorkerLog(state, returning, self._commands)
+        self._answering = Answering(state)
+        self._control = ControlLog(state, self._endings, self._commands, self._answering)
+        self._releasing = Releasing(state, self._commands, self._endings)
+        self._checkpoints = Checkpoints(state)
+        self._gate = Gate(state)
+        self._greater_seen_ms: int | None = None
+        names, pool = state.setting.names, state.setting.pool
+        # `attempts` first: a report without an attempt was written after that attempt's outcome
+        self._kinds = (self._attempts.read, self._control.read, self._intake.read, self._workers.read)
+        self._order = {
+            names.of(TopicKind.ATTEMPTS, pool=pool): 0,
+            names.of(TopicKind.CONTROL, pool=pool): 1,
+            **dict.fromkeys(state.setting.request_topics(), 2),
+            names.of(TopicKind.WORKERS, pool=pool): 3,
+        }
+
+    def positions(self) -> dict[Place, int]:
+        """What to read, and from where."""
+        state, setting = self.state, self.state.setting
+        attempts = {setting.place(TopicKind.ATTEMPTS, p): at for p, at in state.attempts_read.items()}
+        requests = {place: partition.next_offset for place, partition in state.partitions.by_place.items()}
+        wires = {
+            setting.place(TopicKind.CONTROL): state.control_read,
+            setting.place(TopicKind.WORKERS): START,
+        }
+        return {**attempts, **requests, **wires}
+
+    def claim(self, now: Now) -> list[Message]:
+        """The checkpoint that claims the pool; step only once it is committed."""
+        self.state.now = now
+        return self._checkpoints.claim()
+
+    def release(self, now: Now) -> list[Message]:
+        """The last checkpoint of a clean stop. No step may follow."""
+        self.state.now = now
+        return self._checkpoints.release()
+
+    @property
+    def checkpoint_under_way(self) -> bool:
+        """Whether a checkpoint is being committed."""
+        return self._checkpoints.under_way
+
+    @property
+    def queue_states(self) -> dict[str, QueueState]:
+        """The last word on each tier."""
+        return self._answering.states
+
+    def step(self, inputs: Inputs, now: Now) -> Outputs:
+        """Take in what happened; say what is to be done."""
+        state = self.state
+        state.now, state.out = now, Outputs()
+        self._take_in(inputs)
+        self._workers.give_up_missing()
+        self._gate.turn()
+        self._releasing.wake_delayed()
+        self._look_for_greater()
+        if state.greater_epoch is None:
+            self._act()
+        self._keep_up()
+        return state.out
+
+    def _take_in(self, inputs: Inputs) -> None:
+        state = self.state
+        for confirmation in inputs.confirmations:
+            self._confirmed(confirmation)
+        if inputs.committed:
+            state.count("checkpoint_ms", self._checkpoints.committed())
+            state.count("checkpoints")
+        if inputs.ends is not None:
+            state.ends.answer(inputs.ends)
+        before = len(state.tracked)
+        for kind in range(len(self._kinds)):
+            for received in inputs.records:
+                if self._order[received.topic] == kind:
+                    self._kinds[kind](received)
+        self._answering.completed(state.out.counts.get("attempts_done", 0))
+        state.count("tracked", len(state.tracked) - before)
+
+    def _confirmed(self, confirmation: Confirmation) -> None:
+        token = confirmation.token
+        if isinstance(token, Sent):
+            self._commands.confirmed(token, confirmation)
+        elif isinstance(token, Ending):
+            self._endings.confirmed(token, confirmation)
+        elif isinstance(token, TickSent):
+            self._workers.tick_confirmed(confirmation)
+
+    def _act(self) -> None:
+        """What only an owner past the gate may do."""
+        if not self.state.open:
+            return
+        self._releasing.expire()
+        self._control.sweep()
+        self._releasing.release()
+        if self._checkpoints.in_charge:
+            self._endings.pump()
+
+    def _keep_up(self) -> None:
+        """What an owner does from its claim on."""
+        state = self.state
+        self._workers.fence()
+        self._workers.tick()
+        self._commands.ping()
+        self._answering.tell()
+        state.out.checkpoint = self._checkpoints.due()
+        state.out.ask_ends = state.ends.ask()
+        self._decide_pauses()
+        state.out.busy = self._endings.waiting or self._checkpoints.under_way or state.ends.waiting
+        state.out.wake_ms = self._wake_ms()
+
+    def _decide_pauses(self) -> None:
+        state = self.state
+        resume_ms = ms(state.setting.timings.resume)
+        for partition in state.partitions.by_place.values():
+            if partition.paused or partition.records:
+                partition.decide(state.setting.window, state.now.boot_ms, resume_ms)
+        state.out.paused = state.partitions.paused()
+
+    def _wake_ms(self) -> int:
+        """The next instant (ms since boot) at which something is due by itself."""
+        now = self.state.now
+        instants = [self.state.expiries.next_ms(), self.state.delays.next_ms()]
+        waits = [instant - now.wall_ms for instant in instants if instant is not None]
+        tick = self._workers.next_tick_ms - now.boot_ms
+        waits += [tick] if tick > 0 else []
+        return now.boot_ms + max(1, min([_LONGEST_SLEEP_MS, *waits]))
+
+    def _look_for_greater(self) -> None:
+        """A greater epoch: a successor's, whose fence will be felt; or `state` was lost, which only a person can mend."""
+        state = self.state
+        if state.greater_epoch is None:
+            return
+        if self._greater_seen_ms is None:
+            self._greater_seen_ms = state.now.boot_ms
+            state.notice(
+                "a greater epoch was seen", warning=True, epoch=state.epoch, seen=state.greater_epoch
+            )
+        elif state.lease_ms > self._greater_seen_ms:
+            state.out.stop = (
+                f"the pool {state.setting.pool} has seen epoch {state.greater_epoch}, but its state topic knows only "
+                f"{state.epoch}: the state topic was lost or made anew; bring it back, or remove the pool's other topics too"
+            )

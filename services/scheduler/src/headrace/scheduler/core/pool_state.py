@@ -1,0 +1,167 @@
+"""All that the owner of one pool knows, in one place. Made by checkpointing.restore, changed by the core's files alone.
+
+Invariant: but for what is in flight it is a fold over `requests`, `attempts`, `control` and `workers`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.bus.messages import Message, Place
+from headrace.contracts.checkpoints import Retrying
+from headrace.contracts.clock import Now
+from headrace.contracts.control import CancelRequest
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.policy import Policy, PoolPolicy
+from headrace.contracts.topics import TopicKind, TopicNames
+from headrace.contracts.values import Origin
+from headrace.scheduler.core.ends_desk import EndsDesk
+from headrace.scheduler.core.step import Notice, Outputs, Send
+from headrace.scheduler.decisions.pick_next import tier_shares
+from headrace.scheduler.decisions.when_expired import expires_ms
+from headrace.scheduler.decisions.when_to_pause import Window
+from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.fair_queue import FairQueue
+from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
+from headrace.scheduler.state.lanes import Lanes
+from headrace.scheduler.state.partitions import RequestPartitions
+from headrace.scheduler.state.recent import ByMinute
+from headrace.scheduler.state.timed import Timed
+from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.workers import Workers
+from headrace.scheduler.timings import Timings
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What doesn't change while a pool is owned. `random` gives numbers in [0, 1)."""
+
+    pool: str
+    owner: str
+    policy: Policy
+    names: TopicNames
+    timings: Timings
+    window: Window
+    random: Callable[[], float]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Topic name -> its id: a topic that was made anew has another, and old offsets mean nothing in it."""
+
+    @property
+    def pool_policy(self) -> PoolPolicy:
+        """This pool's part of the policy."""
+        return self.policy.pools[self.pool]
+
+    def place(self, kind: TopicKind, partition: int = 0) -> Place:
+        """A partition of one of this pool's topics, or of a topic that all share."""
+        return Place(self.names.of(kind, pool=self.pool), partition)
+
+    def request_topics(self) -> dict[str, str]:
+        """The name of each request topic -> its tier."""
+        names = self.names
+        return {names.of(TopicKind.REQUESTS, pool=self.pool, tier=tier): tier for tier in self.policy.tiers}
+
+
+@dataclass(slots=True)
+class PendingCancel:
+    """A cancel that isn't applied yet. `read_to`: once the request partition is read up to there, the id is known or gone."""
+
+    offset: int
+    request: CancelRequest
+    place: Place | None
+    read_to: int | None = None
+
+
+def _expiry_of(request: Tracked) -> int | None:
+    if request.phase in (Phase.ENDING, Phase.FINISHED):
+        return None
+    waiting = request.phase is not Phase.HELD
+    return expires_ms(request.start_by_ms, request.record.finish_by_ms, waiting=waiting)
+
+
+def _age_of(request: Tracked) -> int | None:
+    return request.record.accepted_ms if request.phase in (Phase.WAITING, Phase.DELAYED) else None
+
+
+def _due_of(request: Tracked) -> int | None:
+    return request.due_ms if request.phase is Phase.DELAYED else None
+
+
+@dataclass(slots=True)
+class PoolState:
+    """The owner's memory. `out` collects what the present step is to do; `now` is the present step's instant."""
+
+    setting: Setting
+    epoch: int
+    accounts: Accounts
+    queue: FairQueue
+    partitions: RequestPartitions
+    attempts_read: dict[int, int]
+    control_read: int = 0
+    workers_read: int = 0
+    sequence: int = 0
+    now: Now = Now(0, 0)  # noqa: RUF009 frozen
+    lease_ms: int = -(10**12)
+    open: bool = False
+    greater_epoch: int | None = None
+    tracked: dict[str, Tracked] = field(default_factory=dict)
+    held: HeldAttempts = field(default_factory=HeldAttempts)
+    missing: dict[str, HeldAttempt] = field(default_factory=dict)
+    workers: Workers = field(default_factory=Workers)
+    lanes: Lanes = field(default_factory=Lanes)
+    ends: EndsDesk = field(default_factory=EndsDesk)
+    expiries: Timed = field(default_factory=lambda: Timed(_expiry_of))
+    delays: Timed = field(default_factory=lambda: Timed(_due_of))
+    ages: dict[str, Timed] = field(default_factory=dict)
+    overdue: set[str] = field(default_factory=set)
+    """Ids of held requests whose deadline has passed: their workers are told until they end."""
+    recent: ByMinute[str] = field(default_factory=ByMinute)
+    settled: ByMinute[AttemptId] = field(default_factory=ByMinute)
+    retrying: dict[str, Retrying] = field(default_factory=dict)
+    cancels: dict[str, PendingCancel] = field(default_factory=dict)
+    told: dict[AttemptId, int] = field(default_factory=dict)
+    dirty: set[str] = field(default_factory=set)
+    """Keys of `retrying/` and `recent/` records to be written with the next checkpoint."""
+    out: Outputs = field(default_factory=Outputs)
+
+    @classmethod
+    def empty(cls, setting: Setting, epoch: int) -> "PoolState":
+        """A pool of which nothing is known yet."""
+        weights = {name: tenant.weight for name, tenant in setting.policy.tenants.items()}
+        accounts = Accounts(tier_shares(setting.policy.tiers), weights)
+        partitions = setting.policy.topics.tenant_partitions
+        return cls(
+            setting=setting,
+            epoch=epoch,
+            accounts=accounts,
+            queue=FairQueue(accounts),
+            partitions=RequestPartitions(setting.request_topics(), partitions),
+            attempts_read=dict.fromkeys(range(partitions), 0),
+            ages={tier: Timed(_age_of) for tier in setting.policy.tiers},
+        )
+
+    @property
+    def minute(self) -> int:
+        """The present minute of Unix time."""
+        return self.now.wall_ms // MINUTE_MS
+
+    def next_attempt(self) -> AttemptId:
+        """An attempt id of this owner."""
+        self.sequence += 1
+        return AttemptId(self.epoch, self.sequence)
+
+    def send(self, message: Message, token: object = None, waited_ms: int | None = None) -> None:
+        """Let this step send a message."""
+        self.out.sends.append(Send(token, message, waited_ms))
+
+    def notice(self, event: str, *, warning: bool = False, **fields: str | int | None) -> None:
+        """Tell an operator."""
+        self.out.notices.append(Notice(event, {"pool": self.setting.pool, **fields}, warning))
+
+    def count(self, what: str, by: int = 1) -> None:
+        """Count something for the metrics."""
+        self.out.counts[what] = self.out.counts.get(what, 0) + by
+
+    def is_finished(self, request_id: str, origin: Origin) -> bool:
+        """Whether a request has reached its end, as far as is known."""
+        return request_id in self.recent or self.partitions.is_finished(origin)

@@ -1,0 +1,102 @@
+"""Rebuilds a pool's state from the checkpoints of its last owner. Called once at each takeover, by pool_loop.
+
+Invariant: the epoch is 1 + the greatest in `state`; what is in flight isn't known yet and comes from workers' reports.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from headrace.bus.messages import Place, Received
+from headrace.contracts.checkpoints import (
+    Finished,
+    Forgotten,
+    Ownership,
+    Positions,
+    RecentlyFinished,
+    Retrying,
+    StateRecord,
+    TenantCounter,
+    TierCounter,
+)
+from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.pool_state import PoolState, Setting
+from headrace.scheduler.state.offsets import FinishedOffsets
+
+
+class UnusableStateError(Exception):
+    """The checkpoints can't be used; the message says why and what to do."""
+
+
+def read_state(received: Iterable[Received]) -> list[StateRecord]:
+    """The records of `state`. Raises UnusableStateError for one that can't be decoded: guessing would repeat or lose work."""
+    records: list[StateRecord] = []
+    for each in received:
+        try:
+            records.append(decode(TopicKind.STATE, each.header))
+        except UndecodableError as error:
+            where = f"{each.topic}/{each.partition} at offset {each.offset}"
+            raise UnusableStateError(f"the checkpoint in {where} can't be read ({error})") from error
+    return records
+
+
+def last_ownership(records: Iterable[StateRecord]) -> Ownership | None:
+    """Who owned the pool last."""
+    owners = [record for record in records if isinstance(record, Ownership)]
+    return max(owners, key=lambda owner: (owner.epoch, owner.number), default=None)
+
+
+def restore(setting: Setting, records: list[StateRecord]) -> PoolState:
+    """The state that the next owner begins with. Raises UnusableStateError."""
+    owner = last_ownership(records)
+    state = PoolState.empty(setting, 1 if owner is None else owner.epoch + 1)
+    for record in records:
+        _restore_one(state, record)
+    for partition in state.partitions.by_place.values():
+        partition.next_offset = partition.finished.prefix
+    tags = [tier.account.settled for tier in state.accounts.tiers.values()]
+    state.accounts.virtual_time = min(tags, default=0)
+    state.accounts.changed.clear()
+    return state
+
+
+def _restore_one(state: PoolState, record: StateRecord) -> None:
+    match record:
+        case Finished():
+            _restore_finished(state, record)
+        case Positions():
+            state.attempts_read.update(record.attempts)
+            state.control_read = record.control
+        case TenantCounter() | TierCounter():
+            _restore_counter(state, record)
+        case Retrying():
+            state.retrying[record.id] = record
+        case RecentlyFinished():
+            for request_id in record.ids:
+                state.recent.add(request_id, record.minute)
+        case Ownership() | Forgotten():
+            pass
+        case _:
+            assert_never(record)
+
+
+def _restore_finished(state: PoolState, record: Finished) -> None:
+    known = state.setting.topic_ids.get(record.topic)
+    if record.topic_id is not None and known is not None and known != record.topic_id:
+        raise UnusableStateError(
+            f"the topic {record.topic} was deleted and made anew, so the offsets in the checkpoint mean nothing in it: "
+            "recreate this pool's state topic as well, or bring the old topic back"
+        )
+    partition = state.partitions.by_place.get(Place(record.topic, record.partition))
+    if partition is not None:
+        partition.finished = FinishedOffsets(record.prefix, record.beyond)
+
+
+def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> None:
+    tier = state.accounts.tiers.get(record.tier)
+    if tier is None:
+        return
+    if isinstance(record, TierCounter):
+        tier.account.settled, tier.largest_tag = record.start_tag, record.largest_tag
+    else:
+        state.accounts.of(record.tier, record.tenant).settled = record.settled

@@ -1,0 +1,54 @@
+"""What goes into a step of the core and what comes out. Built and carried out by pool_loop; nothing here does I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.bus.messages import Message, Place, Received
+from headrace.bus.ports import Confirmation
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What happened since the last step. `ends` answers the question asked last; `committed`: so is the checkpoint begun."""
+
+    records: Sequence[Received] = ()
+    confirmations: Sequence[Confirmation] = ()
+    ends: Mapping[Place, int] | None = None
+    committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message to send; `token` comes back with its confirmation. `waited_ms`: for a `run`, how long its request waited."""
+
+    token: object
+    message: Message
+    waited_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something an operator may want to know: for the log, once, at the edge. Never a payload."""
+
+    event: str
+    fields: Mapping[str, str | int | None]
+    warning: bool = False
+
+
+@dataclass(slots=True)
+class Outputs:
+    """What is to be done now, in this order. `wake_ms` (since boot): step again by then even if nothing happens.
+
+    `stop`: a sentence; this pool can't go on until somebody mends it. `busy`: a confirmation is awaited, so look again soon.
+    """
+
+    sends: list[Send] = field(default_factory=list)
+    ask_ends: tuple[Place, ...] = ()
+    checkpoint: list[Message] = field(default_factory=list)
+    paused: set[Place] = field(default_factory=set)
+    notices: list[Notice] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    waits_ms: list[tuple[str, int]] = field(default_factory=list)
+    wake_ms: int = 0
+    busy: bool = False
+    stop: str | None = None

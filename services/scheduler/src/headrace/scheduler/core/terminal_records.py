@@ -1,0 +1,110 @@
+"""Builds the records with which the owner itself ends a request: result, attempt and dead letter. Called by core.endings.
+
+Pure. Invariant: always in this order: dead letter (if any), result, attempt; each is acknowledged before the next is sent.
+"""
+
+from headrace.bus.dead_letters import dead_letter
+from headrace.bus.messages import Message, Received, message_of
+from headrace.contracts.clock import Now
+from headrace.contracts.failures import FailureKind, rule_of
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Failure, Origin, Payload, Times
+from headrace.scheduler.core.pool_state import Setting
+
+_SERVICE = "scheduler"
+
+
+def failure_of(kind: FailureKind, detail: str = "") -> Failure:
+    """The failure of a kind, with the table's sentence unless there is a better one."""
+    return Failure(kind=kind, message=(detail or rule_of(kind).sentence)[:1024])
+
+
+def result_message(
+    setting: Setting,
+    record: RequestRecord,
+    origin: Origin,
+    *,
+    attempt: AttemptId,
+    attempts: int,
+    status: Status,
+    failure: Failure,
+    now: Now,
+) -> Message:
+    """What becomes the request's result, unless an earlier one stands in the log."""
+    result = ResultRecord(
+        id=record.id,
+        tenant=record.tenant,
+        pool=record.pool,
+        tier=record.tier,
+        partition=origin.partition,
+        origin=origin,
+        attempt=attempt,
+        attempts=attempts,
+        status=status,
+        http_status=rule_of(failure.kind).http_status,
+        accepted_ms=record.accepted_ms,
+        gateway=record.gateway,
+        model=record.model,
+        route=record.route,
+        payload=Payload(size=0),
+        waits=record.waits,
+        stream=record.stream,
+        failure=failure,
+        times=Times(finished_ms=now.wall_ms),
+    )
+    return message_of(setting.place(TopicKind.RESULTS, origin.partition), result)
+
+
+def attempt_message(
+    setting: Setting,
+    record: RequestRecord,
+    origin: Origin,
+    *,
+    attempt: AttemptId,
+    attempts: int,
+    status: Status,
+    failure: Failure,
+    now: Now,
+) -> Message:
+    """Says to whoever folds `attempts` that the request is finished; it spent nothing."""
+    dead = status is Status.DEAD_LETTERED
+    done = AttemptRecord(
+        id=record.id,
+        tenant=record.tenant,
+        tier=record.tier,
+        origin=origin,
+        attempt=attempt,
+        attempts=attempts,
+        verdict=Verdict.DEAD if dead else Verdict.DONE,
+        status=status,
+        started=False,
+        failure=failure,
+        times=Times(finished_ms=now.wall_ms),
+    )
+    return message_of(setting.place(TopicKind.ATTEMPTS, origin.partition), done)
+
+
+def dead_letter_message(
+    setting: Setting,
+    received: Received,
+    failure: Failure,
+    now: Now,
+    record: RequestRecord | None = None,
+    attempts: int = 0,
+) -> Message:
+    """The record's own bytes, for whoever looks into it."""
+    return dead_letter(
+        setting.place(TopicKind.DLQ, received.partition),
+        received,
+        failure.kind,
+        by=_SERVICE,
+        at_ms=now.wall_ms,
+        detail=failure.message,
+        id=None if record is None else record.id,
+        tenant=None if record is None else record.tenant,
+        attempts=attempts,
+    )

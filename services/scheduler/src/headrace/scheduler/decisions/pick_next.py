@@ -1,0 +1,55 @@
+"""Whose request runs next: tiers by start-time fair queuing, tenants by token counters, inside a tenant by deadline.
+
+Called by state.queue and state.counters. Source: design/scheduling.md. Invariant: all arithmetic is exact on integers and
+fractions; shares are fixed at configuration and never re-normalised over who is backlogged at the moment.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from fractions import Fraction
+
+from headrace.contracts.policy import TierPolicy
+from headrace.contracts.requests import RequestRecord
+
+OrderKey = tuple[int, int, int, int]
+"""Priority (greater first, so negated), deadline, arrival, place in the log: the lesser goes first."""
+
+
+def tier_shares(tiers: Mapping[str, TierPolicy]) -> dict[str, Fraction]:
+    """phi_j = r_j + (1 - sum r) * f_j / sum f: each tier's constant share, which contains its floor. They sum to 1."""
+    floors = {name: Fraction(tier.floor_percent, 100) for name, tier in tiers.items()}
+    rest, weights = 1 - sum(floors.values()), sum(tier.weight for tier in tiers.values())
+    return {name: floors[name] + rest * Fraction(tier.weight, weights) for name, tier in tiers.items()}
+
+
+def step_of(charge: int, share: Fraction) -> int:
+    """How far a charge (micro service units) moves a counter: charge / share, rounded down.
+
+    The share is a tier's phi, or a tenant's weight. The same charge always moves by the same step: taking it back is exact.
+    """
+    return charge * share.denominator // share.numerator
+
+
+def pick_tier(start_tags: Mapping[str, int]) -> str | None:
+    """The backlogged tier with the least start tag; of equals the first by name. None when there is none."""
+    return min(start_tags, key=lambda name: (start_tags[name], name), default=None)
+
+
+def lifted(counter: int, backlogged: Iterable[int], largest_tag: int) -> int:
+    """A tenant's counter on becoming backlogged: credit doesn't survive idling, debt does.
+
+    `backlogged` are the counters of the tier's other backlogged tenants, `largest_tag` the largest dispatched so far.
+    """
+    return max(counter, min(backlogged, default=largest_tag))
+
+
+def may_forget(counter: int, largest_tag: int, in_flight: int) -> bool:
+    """Whether an idle tenant's counter may be dropped: the lift would raise it to at least this anyway."""
+    return in_flight == 0 and counter <= largest_tag
+
+
+def order_of(record: RequestRecord, offset: int, tier_default: timedelta) -> OrderKey:
+    """Where a request stands inside its tenant. No deadline counts as arrival plus the tier's queue time-out."""
+    default_ms = record.accepted_ms + tier_default // timedelta(milliseconds=1)
+    deadline = record.finish_by_ms or record.start_by_ms or default_ms
+    return (-record.priority, deadline, record.accepted_ms, offset)

@@ -1,0 +1,27 @@
+"""When a request partition is no longer read, and when it is again. Called by the core after each step.
+
+Invariant: the log holds the backlog, memory only a bounded window of each partition: at most `high` plus one batch.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much of a request partition may be in memory: paused at `high`, read again below `low`; records and bytes."""
+
+    high_records: int = 4_000
+    low_records: int = 2_000
+    high_bytes: int = 32 * 1024 * 1024
+    low_bytes: int = 16 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.low_records < self.high_records and 0 <= self.low_bytes < self.high_bytes):
+            raise ValueError("a window's low watermarks must lie below its high ones")
+
+
+def should_be_paused(*, paused: bool, records: int, size: int, window: Window) -> bool:
+    """Hysteresis: between the watermarks it stays as it is. `size` in bytes."""
+    if records >= window.high_records or size >= window.high_bytes:
+        return True
+    return paused and (records > window.low_records or size > window.low_bytes)

@@ -1,0 +1,70 @@
+"""Whether and when a failed attempt is tried again. Called by the core for each RetryAt and each death of a worker.
+
+Invariant: the failure table decides; never past the deadline, never more attempts than the pool allows.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headrace.contracts.failures import FailureKind, FailureRule, Fault, rule_of
+
+FIRST_DELAY, LONGEST_DELAY = timedelta(milliseconds=250), timedelta(seconds=30)
+OUTAGE_DELAY = timedelta(seconds=2)
+"""An outage uses up no attempt, so nothing grows with it: spread its retries over this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try again, not before `due_ms` (Unix ms); `used` attempts are used up so far."""
+
+    due_ms: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No further try; the request ends with this kind. `used` attempts are used up."""
+
+    kind: FailureKind
+    used: int
+
+
+def when_to_retry(
+    kind: FailureKind | None,
+    *,
+    attempts: int,
+    started: bool,
+    max_attempts: int,
+    earliest_ms: int | None,
+    finish_by_ms: int | None,
+    wall_ms: int,
+    random: float,
+) -> Again | GiveUp:
+    """What follows from a failed attempt. `attempts` counts it; `random` in [0, 1) jitters the whole back-off.
+
+    An attempt that never started uses up nothing; one that headrace itself handed back is tried again at once, unless
+    `earliest_ms` (Unix ms) says otherwise.
+    """
+    rule = None if kind is None else rule_of(kind)
+    counts = started and (rule is None or rule.uses_attempt)
+    used = attempts if counts else max(0, attempts - 1)
+    if rule is not None and not rule.retryable:
+        return GiveUp(kind or FailureKind.ATTEMPTS_EXHAUSTED, used)
+    if used >= max_attempts:
+        return GiveUp(FailureKind.ATTEMPTS_EXHAUSTED, used)
+    due_ms = max(wall_ms + _pause_ms(rule, used, random, started=started), earliest_ms or 0)
+    if finish_by_ms is not None and due_ms >= finish_by_ms:
+        return GiveUp(FailureKind.DEADLINE_PASSED, used)
+    return Again(due_ms, used)
+
+
+def backoff_ms(used: int, random: float) -> int:
+    """Exponential from 250 ms to 30 s with full jitter: uniform in [0, bound), so that retries don't come in waves."""
+    bound = min(FIRST_DELAY * 2 ** min(max(0, used - 1), 16), LONGEST_DELAY)
+    return int(bound / timedelta(milliseconds=1) * random)
+
+
+def _pause_ms(rule: FailureRule | None, used: int, random: float, *, started: bool) -> int:
+    if rule is not None and not rule.uses_attempt and rule.fault is Fault.BACKEND:
+        return int(OUTAGE_DELAY / timedelta(milliseconds=1) * random)
+    return backoff_ms(used, random) if started else 0

@@ -1,0 +1,1 @@
+"""What the owner knows: plain data structures, each with one invariant. No I/O, no clock."""

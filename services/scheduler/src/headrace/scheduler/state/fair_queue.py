@@ -1,0 +1,122 @@
+"""The requests that wait, in the order in which they are to run: tiers, in them tenants, in them requests.
+
+Used by the core. Heaps with lazy deletion: an entry counts only while what it says is still so. O(log T + log n) a pick.
+Invariant: a request is picked only in phase WAITING, and each waiting request has exactly one entry that counts.
+"""
+
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from headrace.scheduler.decisions.pick_next import OrderKey, lifted, pick_tier
+from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.tracked import Phase, Tracked
+
+
+@dataclass(slots=True)
+class _TenantQueue:
+    heap: list[tuple[OrderKey, int, Tracked]] = field(default_factory=list)
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class _TierQueue:
+    tenants: dict[str, _TenantQueue] = field(default_factory=dict)
+    heap: list[tuple[int, str]] = field(default_factory=list)
+    waiting: int = 0
+
+
+class FairQueue:
+    """Waiting requests of one pool."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._tiers = {name: _TierQueue() for name in accounts.tiers}
+        self._entries = 0
+        accounts.moved = self.touch
+
+    def put(self, request: Tracked) -> None:
+        """Let it wait. Its tenant and tier are lifted when they become backlogged by it."""
+        request.phase = Phase.WAITING
+        name, tenant = request.record.tier, request.record.tenant
+        tier = self._tiers[name]
+        if not tier.waiting:
+            self._accounts.lift_tier(name)
+        queue = tier.tenants.get(tenant)
+        if queue is None:
+            self._lift(name, tenant)
+            queue = tier.tenants[tenant] = _TenantQueue()
+            self.touch(name, tenant)
+        self._entries += 1
+        heappush(queue.heap, (request.order, self._entries, request))
+        queue.waiting += 1
+        tier.waiting += 1
+
+    def take(self, request: Tracked, phase: Phase) -> None:
+        """It waits no longer: it has been dispatched, is ending or has finished."""
+        if request.phase is not Phase.WAITING:
+            raise ValueError(f"{request.record.id} isn't waiting, it is {request.phase.name}")
+        request.phase = phase
+        tier = self._tiers[request.record.tier]
+        queue = tier.tenants[request.record.tenant]
+        tier.waiting -= 1
+        queue.waiting -= 1
+        if not queue.waiting:
+            del tier.tenants[request.record.tenant]
+        elif len(queue.heap) > 2 * queue.waiting + 64:
+            queue.heap = [entry for entry in queue.heap if entry[2].phase is Phase.WAITING]
+            heapify(queue.heap)
+
+    def touch(self, tier: str, tenant: str) -> None:
+        """The tenant's counter has moved: enter it anew where it is backlogged."""
+        queue = self._tiers[tier]
+        if tenant in queue.tenants:
+            heappush(queue.heap, (self._accounts.of(tier, tenant).value, tenant))
+            if len(queue.heap) > 4 * len(queue.tenants) + 64:
+                queue.heap = [(self._accounts.of(tier, name).value, name) for name in queue.tenants]
+                heapify(queue.heap)
+
+    def next(self) -> Tracked | None:
+        """The request to run next, still waiting; None when nobody waits."""
+        tags = {
+            name: self._accounts.tiers[name].account.value
+            for name, tier in self._tiers.items()
+            if tier.waiting
+        }
+        chosen = pick_tier(tags)
+        if chosen is None:
+            return None
+        tier = self._tiers[chosen]
+        tenant = self._least_tenant(chosen, tier)
+        return self._first_of(tier.tenants[tenant])
+
+    def ahead_of(self, request: Tracked) -> int:
+        """Requests of the same tenant and tier that go before this one. Linear; for answers to queries."""
+        queue = self._tiers[request.record.tier].tenants.get(request.record.tenant, _TenantQueue())
+        live = {entry[2].record.id: entry[0] for entry in queue.heap if entry[2].phase is Phase.WAITING}
+        return sum(1 for order in live.values() if order < request.order)
+
+    def depth(self, tier: str) -> int:
+        """How many wait in a tier."""
+        return self._tiers[tier].waiting
+
+    def backlogged(self) -> dict[str, set[str]]:
+        """Tenants with waiting requests, by tier."""
+        return {name: set(tier.tenants) for name, tier in self._tiers.items()}
+
+    def _lift(self, name: str, tenant: str) -> None:
+        accounts, tier = self._accounts.tiers[name], self._tiers[name]
+        least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if tier.tenants else []
+        self._accounts.lift(name, tenant, lifted(0, least, accounts.largest_tag))
+
+    def _least_tenant(self, name: str, tier: _TierQueue) -> str:
+        while True:
+            value, tenant = tier.heap[0]
+            if tenant in tier.tenants and self._accounts.of(name, tenant).value == value:
+                return tenant
+            heappop(tier.heap)
+
+    @staticmethod
+    def _first_of(queue: _TenantQueue) -> Tracked:
+        while queue.heap[0][2].phase is not Phase.WAITING:
+            heappop(queue.heap)
+        return queue.heap[0][2]

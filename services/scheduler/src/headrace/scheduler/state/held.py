@@ -1,0 +1,83 @@
+"""Attempts in workers' hands, or on the way there. Used by the core.
+
+Invariant: at most one attempt of a request is held; its absence means nothing before its command's place is known.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.values import Origin
+
+
+@dataclass(slots=True, eq=False)
+class Absence:
+    """`until`: the end of its attempts partition, asked for after the absence; read up to there, it is lost. None: not told."""
+
+    until: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class HeldAttempt:
+    """One attempt as the owner believes it to be there.
+
+    `offset` is where its `run` stands on the lane: -1 for one that another owner sent, None while that isn't known.
+    `absence`: a report lacks it.
+    """
+
+    attempt: AttemptId
+    id: str
+    tenant: str
+    tier: str
+    origin: Origin
+    attempts: int
+    charge: int
+    boot: str
+    lane: int
+    offset: int | None = None
+    tokens: int = 0
+    running: bool = False
+    absence: Absence | None = None
+
+
+class HeldAttempts:
+    """Held attempts by request and by boot."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, HeldAttempt] = {}
+        self._by_boot: defaultdict[str, dict[str, HeldAttempt]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def of(self, request_id: str) -> HeldAttempt | None:
+        """The attempt of a request."""
+        return self._by_id.get(request_id)
+
+    def of_boot(self, boot: str) -> list[HeldAttempt]:
+        """All that a boot holds."""
+        return list(self._by_boot[boot].values()) if boot in self._by_boot else []
+
+    def count_of(self, boot: str) -> int:
+        """How many a boot holds."""
+        return len(self._by_boot[boot]) if boot in self._by_boot else 0
+
+    def add(self, held: HeldAttempt) -> None:
+        """A new one. Raises ValueError when the request has one already."""
+        if held.id in self._by_id:
+            raise ValueError(f"{held.id} has an attempt in flight already")
+        self._by_id[held.id] = held
+        self._by_boot[held.boot][held.id] = held
+
+    def remove(self, held: HeldAttempt) -> None:
+        """It has ended or was never there."""
+        del self._by_id[held.id]
+        of_boot = self._by_boot[held.boot]
+        del of_boot[held.id]
+        if not of_boot:
+            del self._by_boot[held.boot]
+
+    def all(self) -> Iterable[HeldAttempt]:
+        """Every one of them."""
+        return self._by_id.values()

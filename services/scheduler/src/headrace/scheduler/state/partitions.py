@@ -1,0 +1,79 @@
+"""The request partitions of a pool: what is finished, what has been read, how much is in memory. Used by the core.
+
+Invariant: `next_offset` never passes an unfinished request that isn't tracked in memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.bus.messages import Place
+from headrace.contracts.values import Origin
+from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
+from headrace.scheduler.state.offsets import FinishedOffsets
+
+_OVERHEAD = 1024
+"""Bytes that a tracked request takes beside its payload, about."""
+
+
+@dataclass(slots=True)
+class RequestPartition:
+    """One of them. `records` and `size` (bytes) count what is read and unfinished; `dirty`: changed since the checkpoint."""
+
+    place: Place
+    tier: str
+    finished: FinishedOffsets = field(default_factory=FinishedOffsets)
+    next_offset: int = 0
+    records: int = 0
+    size: int = 0
+    paused: bool = False
+    paused_ms: int = -(10**12)
+    dirty: bool = False
+
+    def finish(self, offset: int) -> None:
+        """This offset is done with for good."""
+        if self.finished.add(offset):
+            self.dirty = True
+
+    def hold(self, payload: int) -> None:
+        """A request is in memory now, with so many bytes of payload."""
+        self.records += 1
+        self.size += payload + _OVERHEAD
+
+    def drop(self, payload: int) -> None:
+        """It no longer is."""
+        self.records -= 1
+        self.size -= payload + _OVERHEAD
+
+    def decide(self, window: Window, boot_ms: int, resume_after_ms: int) -> None:
+        """Pause or resume by the watermarks; a pause lasts `resume_after_ms` at least."""
+        wanted = should_be_paused(paused=self.paused, records=self.records, size=self.size, window=window)
+        if wanted and not self.paused:
+            self.paused, self.paused_ms = True, boot_ms
+        elif not wanted and self.paused and boot_ms - self.paused_ms >= resume_after_ms:
+            self.paused = False
+
+
+class RequestPartitions:
+    """All of a pool, by place."""
+
+    def __init__(self, tiers: Mapping[str, str], partitions: int) -> None:
+        """`tiers` maps a request topic's name to its tier."""
+        self.by_place = {
+            place: RequestPartition(place, tier)
+            for topic, tier in tiers.items()
+            for number in range(partitions)
+            for place in (Place(topic, number),)
+        }
+
+    def of(self, origin: Origin) -> RequestPartition | None:
+        """Where this origin is; None when it isn't of this pool."""
+        return self.by_place.get(Place(origin.topic, origin.partition))
+
+    def is_finished(self, origin: Origin) -> bool:
+        """Whether the request that stands there is finished."""
+        partition = self.of(origin)
+        return partition is not None and origin.offset in partition.finished
+
+    def paused(self) -> set[Place]:
+        """Those that aren't read at present."""
+        return {place for place, partition in self.by_place.items() if partition.paused}

@@ -1,0 +1,48 @@
+"""Ids finished in the last 15 minutes, against duplicates, and attempts settled in that time, against settling twice.
+
+Used by the core's ledger and by checkpoints. Invariant: an id is kept for 15 minutes at least, in pieces by minute.
+"""
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+KEPT_MINUTES = 15
+PIECE = 500
+"""Ids in one checkpoint record: only the last piece of a minute is written again when it grows."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+class ByMinute(Generic[T]):
+    """A set that forgets by the minute."""
+
+    def __init__(self) -> None:
+        self._minute_of: dict[T, int] = {}
+        self.pieces: dict[tuple[int, int], list[T]] = {}
+        """(minute of Unix time, piece) -> members in order of arrival."""
+        self._last: dict[int, int] = {}
+
+    def __contains__(self, member: T) -> bool:
+        return member in self._minute_of
+
+    def add(self, member: T, minute: int) -> tuple[int, int] | None:
+        """Remember it; the piece it went into, or None when it is known already."""
+        if member in self._minute_of:
+            return None
+        piece = (minute, self._last.setdefault(minute, 0))
+        if len(self.pieces.setdefault(piece, [])) >= PIECE:
+            self._last[minute] += 1
+            piece = (minute, self._last[minute])
+            self.pieces[piece] = []
+        self.pieces[piece].append(member)
+        self._minute_of[member] = minute
+        return piece
+
+    def forget_before(self, minute: int) -> list[tuple[int, int]]:
+        """Drop all that is older than 15 minutes at this minute; the pieces that went."""
+        gone = [piece for piece in self.pieces if piece[0] < minute - KEPT_MINUTES]
+        for piece in gone:
+            for member in self.pieces.pop(piece):
+                del self._minute_of[member]
+            self._last.pop(piece[0], None)
+        return gone

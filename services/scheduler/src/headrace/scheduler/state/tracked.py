@@ -1,0 +1,51 @@
+"""A request that has been read and isn't finished. Made by core.intake; held in the window and the queue."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from headrace.bus.messages import Headers, Received
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Origin
+from headrace.scheduler.decisions.pick_next import OrderKey
+
+
+class Phase(Enum):
+    """Where a tracked request is inside this owner."""
+
+    WAITING = auto()
+    DELAYED = auto()
+    HELD = auto()
+    ENDING = auto()
+    FINISHED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Tracked:
+    """One request with its payload, kept until it is finished: a retry is the same record again.
+
+    `received` is the record as it was read, for the value and for a dead letter; `charge` in micro service units; `used`
+    counts attempts used up; `last` is the greatest attempt known; `trace` the trace headers to pass on.
+    """
+
+    record: RequestRecord
+    origin: Origin
+    received: Received
+    trace: Headers
+    order: OrderKey
+    charge: int
+    phase: Phase = Phase.WAITING
+    used: int = 0
+    due_ms: int = 0
+    start_by_ms: int | None = None
+    last: AttemptId = AttemptId(0, 0)  # noqa: RUF009 an immutable tuple
+
+    @property
+    def id(self) -> str:
+        """The request's id."""
+        return self.record.id
+
+    @property
+    def value(self) -> bytes:
+        """The caller's payload."""
+        return self.received.value or b""

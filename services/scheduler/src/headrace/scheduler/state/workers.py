@@ -1,0 +1,72 @@
+"""The boots that are alive as the log tells it, and the graves of those that aren't. Used by the core.
+
+Invariant: one live boot a name; a lesser boot of a name never returns, and what is buried stays buried.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from headrace.contracts.reports import Report, Tick
+from headrace.scheduler.decisions.is_dead import silent_too_long
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One live boot and its last report. `ticks`: distinct ticks by epoch that had been read when that was read."""
+
+    name: str
+    boot: str
+    report: Report
+    ticks: dict[int, int] = field(default_factory=dict)
+    fenced_ms: int = -(10**12)
+
+
+@dataclass(slots=True)
+class Grave:
+    """A dead boot: when its further reports were last answered; `said_goodbye`: it left, holding nothing."""
+
+    said_goodbye: bool = False
+    told_ms: int = -(10**12)
+
+
+class Workers:
+    """Live boots by name, graves by boot, and the ticks read."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, Worker] = {}
+        self.graves: dict[str, Grave] = {}
+        self._greatest: dict[str, str] = {}
+        self._ticks: defaultdict[int, int] = defaultdict(int)
+        self._last_tick: dict[int, int] = {}
+
+    def is_late(self, name: str, boot: str) -> bool:
+        """Whether this is a record of a lesser boot of that name, which came late."""
+        return boot < self._greatest.get(name, "")
+
+    def heard(self, report: Report) -> tuple[Worker, Worker | None]:
+        """A report of a boot that is neither late nor buried; also the lesser boot of its name that it buries, if any."""
+        known = self.live.get(report.worker)
+        buried = known if known is not None and known.boot != report.boot else None
+        if known is None or buried is not None:
+            known = self.live[report.worker] = Worker(report.worker, report.boot, report)
+            self._greatest[report.worker] = report.boot
+        known.report, known.ticks = report, dict(self._ticks)
+        return known, buried
+
+    def bury(self, worker: Worker, *, said_goodbye: bool = False) -> None:
+        """It is dead: a further report of it is answered with `buried`."""
+        self.graves[worker.boot] = Grave(said_goodbye)
+        if self.live.get(worker.name) is worker:
+            del self.live[worker.name]
+
+    def ticked(self, tick: Tick) -> list[Worker]:
+        """Count a tick, each number once; the boots that are dead by it."""
+        if tick.number <= self._last_tick.get(tick.epoch, -1):
+            return []
+        self._last_tick[tick.epoch] = tick.number
+        self._ticks[tick.epoch] += 1
+        return [worker for worker in self.live.values() if silent_too_long(self._ticks, worker.ticks)]
+
+    def by_boot(self, boot: str) -> Worker | None:
+        """The live worker of this boot."""
+        return next((worker for worker in self.live.values() if worker.boot == boot), None)
