@@ -11,6 +11,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+WIDE = 240
+"""Columns of a table in a pipe."""
+
 
 def console() -> Console:
     """The terminal on standard output."""
@@ -34,5 +37,10 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
     table = Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    screen = console() if sys.stdout.isatty() else Console(highlight=False, width=240)
-    screen.print(table, soft_wrap=False)
+    if sys.stdout.isatty():
+        console().print(table, soft_wrap=False)
+        return
+    wide = Console(highlight=False, width=WIDE)
+    with wide.capture() as drawn:
+        wide.print(table)
+    say("\n".join(line.rstrip() for line in drawn.get().strip("\n").splitlines()))

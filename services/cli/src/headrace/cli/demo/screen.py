@@ -7,6 +7,7 @@ from rich.live import Live
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 from headrace.cli.curl import chat_line, client_lines
 from headrace.cli.demo.board import Board, Row
@@ -80,10 +81,7 @@ class Screen:
         """What it came to, and the lines to paste."""
         self.close()
         for row in board.rows.values():
-            self._console.print(f"[dim]{row.ask.tenant:<6} {row.ask.tier:<11} {row.ask.how:<6}[/] ", end="")
-            self._console.print(
-                " ".join((row.text or row.problem).split()), markup=False, no_wrap=True, overflow="ellipsis"
-            )
+            self._console.print(_spoken(row), no_wrap=True, overflow="ellipsis")
         self._console.print()
         equal = "=" if board.accepted_count == board.answered_count else "but"
         style = "bold green" if ended.good else "bold red"
@@ -139,3 +137,10 @@ class Screen:
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+def _spoken(row: Row) -> Text:
+    """One line: who asked by which door, and what was answered."""
+    ask = row.ask
+    line = Text(f"{ask.tenant:<6} {ask.tier:<11} {ask.how:<6} ", style="dim")
+    return line.append(" ".join((row.text or row.problem).split()), style="not dim")
