@@ -14,7 +14,7 @@ from headrace.bus.messages import Headers
 from headrace.contracts.ids import RequestAddress, mint_request_id, verify_request_id
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.policy import Policy
-from headrace.contracts.replies import Final
+from headrace.contracts.replies import Chunk, Final
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import Seal
 from headrace.contracts.values import Payload
@@ -26,6 +26,7 @@ from headrace.ingest.decisions.which_deadline import Deadlines, duration_or_refu
 from headrace.ingest.decisions.which_tier import which_tier
 from headrace.ingest.ports import (
     DoesNotFitError,
+    Heard,
     OutcomeUnknownError,
     Owners,
     Replies,
@@ -150,6 +151,13 @@ class Ingest:
             failure=final.failure,
             usage=final.usage,
         )
+
+    def opened(self, heard: Heard, tenant: str) -> bytes:
+        """The plain bytes of a chunk."""
+        record = heard.record
+        if not isinstance(record, Chunk):
+            return b""
+        return self.parts.seal.open(heard.value, record.payload.encoding, tenant=tenant, request_id=record.id)
 
     async def cancel(self, request_id: str, *, tenant: str, pool: str) -> None:
         """Asks the owner to cancel. Raises Refusal (503)."""

@@ -5,9 +5,10 @@ Invariant: read-only. While the tables don't exist yet, nothing is known yet, wh
 
 from collections.abc import Collection
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Select, column, event, select, table
-from sqlalchemy.engine import Row, make_url
+from sqlalchemy.engine import URL, Row, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -38,9 +39,12 @@ def open_results(url: str) -> AsyncEngine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return create_async_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
-    engine = create_async_engine(
-        f"sqlite+aiosqlite:///file:{parsed.database}?mode=rw&uri=true", pool_size=2, max_overflow=2
+    location = URL.create(
+        "sqlite+aiosqlite",
+        database=f"file:{quote(parsed.database or '')}",
+        query={"mode": "rw", "uri": "true"},
     )
+    engine = create_async_engine(location, pool_size=2, max_overflow=2)
     event.listen(engine.sync_engine, "connect", _only_read)
     return engine
 

@@ -17,6 +17,7 @@ from headrace.ingest.refusal import Refusal
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 _MAX_METADATA = 16
+_MOST_TOKENS = 2**53
 T = TypeVar("T")
 Fields = Mapping[str, msgspec.Raw]
 
@@ -46,7 +47,7 @@ class _StreamOptions(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a body asks for. `max_tokens` is the caller's cap for one choice; `prompt_tokens` an estimate."""
+    """What a body asks for. `max_tokens` is the caller's cap over all choices; `prompt_tokens` an estimate."""
 
     route: str
     model: str
@@ -69,6 +70,7 @@ def read_submission(body: bytes, route: str | None) -> Submission:
     prompt_tokens, prompts = _prompt(fields, route)
     choices = (_read(fields, "n", _Choices | None) or 1) * prompts
     stream = bool(_read(fields, "stream", bool | None))
+    cap = _max_tokens(fields)
     usage = _read(fields, "stream_options", _StreamOptions | None)
     return Submission(
         route=route,
@@ -77,7 +79,7 @@ def read_submission(body: bytes, route: str | None) -> Submission:
         sends_usage=stream and usage is not None and bool(usage.include_usage),
         plain_text=is_plain_text(fields, choices=choices),
         prompt_tokens=prompt_tokens,
-        max_tokens=_max_tokens(fields),
+        max_tokens=None if cap is None else min(cap * choices, _MOST_TOKENS),
         choices=choices,
         service_tier=_read(fields, "service_tier", str | None),
         options=_bounded(options),

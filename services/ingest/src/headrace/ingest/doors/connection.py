@@ -1,0 +1,89 @@
+"""A connection that is held open while a request is on its way: hears of it, notices that the caller hangs up.
+
+Base of the waiting and the streaming answer of OpenAI's doors. Invariant: the listener is made before the request is
+written, and a caller who hangs up cancels the request.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from headrace.contracts.failures import FailureKind, rule_of
+from headrace.ingest.ports import GoneError, Heard, Listener
+from headrace.ingest.refusal import Refusal
+
+if TYPE_CHECKING:
+    from headrace.ingest.doors.front import Front
+    from headrace.ingest.service import Prepared
+
+_GRACE_MS = 10_000
+"""How long after a request's deadline its committed outcome is still waited for."""
+
+
+class HeldOpen(Response):
+    """An answer that is only known later. Its call raises Refusal as long as nothing was sent."""
+
+    def __init__(self, front: "Front", prepared: "Prepared") -> None:
+        super().__init__()
+        self.front, self.ingest = front, front.ingest
+        self.prepared, self.record = prepared, prepared.record
+        self.begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
+        """Writes the request, then answers."""
+        with self.ingest.parts.replies.listen(self.record.id) as listener:
+            watching = asyncio.ensure_future(_watch(receive, listener))
+            try:
+                await self.ingest.accept(self.prepared)
+                await self.answer(send, listener)
+            except GoneError:
+                self.ingest.cancel_soon(self.record)
+            finally:
+                watching.cancel()
+
+    async def answer(self, send: Send, listener: Listener) -> None:
+        """Sends the answer. Raises GoneError; Refusal while nothing is sent."""
+        raise NotImplementedError
+
+    async def next(self, listener: Listener) -> Heard | None:
+        """What is heard next; None after a silence that asks for a heartbeat. Raises Refusal past the deadline."""
+        try:
+            async with asyncio.timeout(_seconds(self.front.settings.heartbeat_after)):
+                return await listener.next()
+        except TimeoutError:
+            self._may_wait()
+            return None
+
+    def start_of(self, status: int, content_type: str, *more: tuple[bytes, bytes]) -> Message:
+        """The beginning of an answer."""
+        headers = [
+            (b"content-type", content_type.encode("latin-1")),
+            (b"x-request-id", self.record.id.encode()),
+            *more,
+        ]
+        return {"type": "http.response.start", "status": status, "headers": headers}
+
+    def _may_wait(self) -> None:
+        finish_by_ms = self.record.finish_by_ms
+        if finish_by_ms is not None and self.ingest.parts.clock.now().wall_ms > finish_by_ms + _GRACE_MS:
+            rule = rule_of(FailureKind.DEADLINE_PASSED)
+            raise Refusal(
+                rule.http_status,
+                FailureKind.DEADLINE_PASSED.value,
+                rule.sentence,
+                may_retry=False,
+                request_id=self.record.id,
+            )
+
+
+async def _watch(receive: Receive, listener: Listener) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    listener.hang_up()
+
+
+def _seconds(duration: timedelta) -> float:
+    return duration.total_seconds()
