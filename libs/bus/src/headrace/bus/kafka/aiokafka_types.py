@@ -1,0 +1,138 @@
+"""aiokafka's clients with types, as far as they are used. Called by the async adapters; aiokafka itself is untyped."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Protocol
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+
+
+class Client(Protocol):
+    """What both of aiokafka's clients have."""
+
+    async def start(self) -> None:
+        """Connect."""
+        ...
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        ...
+
+
+class Batch(Protocol):
+    """aiokafka's BatchBuilder."""
+
+    def append(
+        self,
+        *,
+        timestamp: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes]],
+    ) -> object:
+        """Add one; None when it is full."""
+        ...
+
+    def close(self) -> None:
+        """Take no more."""
+        ...
+
+
+class BatchConfirmed(Protocol):
+    """aiokafka's RecordMetadata of a batch."""
+
+    offset: int
+
+
+class ProducerClient(Client, Protocol):
+    """aiokafka's producer, as far as it is used."""
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Its partitions."""
+        ...
+
+    def create_batch(self) -> Batch:
+        """An empty batch."""
+        ...
+
+    async def send_batch(self, batch: Batch, topic: str, *, partition: int) -> Awaitable[BatchConfirmed]:
+        """Hand a batch over."""
+        ...
+
+
+class FoundByTime(Protocol):
+    """aiokafka's OffsetAndTimestamp."""
+
+    offset: int
+
+
+class Cluster(Protocol):
+    """aiokafka's ClusterMetadata."""
+
+    def topics(self) -> set[str]:
+        """Names of topics."""
+        ...
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Its partitions."""
+        ...
+
+
+class ConsumerClient(Client, Protocol):
+    """aiokafka's consumer, as far as it is used."""
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read exactly these."""
+        ...
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on from there."""
+        ...
+
+    async def getmany(
+        self, *, timeout_ms: int, max_records: int
+    ) -> Mapping[TopicPartition, list[ConsumerRecord[bytes, bytes]]]:
+        """Records by partition."""
+        ...
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The next offset."""
+        ...
+
+    async def beginning_offsets(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """First offsets."""
+        ...
+
+    async def end_offsets(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Last stable offsets."""
+        ...
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, FoundByTime | None]:
+        """Offsets by time."""
+        ...
+
+
+def new_producer(settings: Mapping[str, Any]) -> ProducerClient:
+    """An aiokafka producer, typed. Call it in the event loop that will use it."""
+    untyped: Any = AIOKafkaProducer
+    client: ProducerClient = untyped(**settings)
+    return client
+
+
+def new_consumer(settings: Mapping[str, Any]) -> ConsumerClient:
+    """An aiokafka consumer, typed. Call it in the event loop that will use it."""
+    untyped: Any = AIOKafkaConsumer
+    client: ConsumerClient = untyped(**settings)
+    return client
+
+
+async def all_topics(client: ConsumerClient) -> Cluster:
+    """All topics as the brokers have them now; aiokafka's public `topics()` doesn't tell their partitions."""
+    inner: Any = client
+    cluster: Cluster = await inner._client.fetch_all_metadata()  # noqa: SLF001
+    return cluster

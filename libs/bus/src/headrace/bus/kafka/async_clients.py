@@ -1,0 +1,56 @@
+"""Starts and stops aiokafka clients within bounds. Called by KafkaAsyncProducer and KafkaAsyncReader.
+
+aiokafka by itself tries a first connection once, waits for ever for a producer's id, and for ever for what an idempotent
+producer couldn't send.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from aiokafka.errors import KafkaError
+
+from headrace.bus.kafka.aiokafka_types import Client, ProducerClient
+from headrace.bus.kafka.connection import ANSWER_WITHIN
+from headrace.bus.ports import BusUnavailableError
+
+_TRY_AGAIN_S = 0.1
+REQUEST_TIMEOUT_AT_LEAST = timedelta(seconds=1)
+REQUEST_TIMEOUT_AT_MOST = timedelta(seconds=10)
+
+C = TypeVar("C", bound=Client)
+
+
+async def started(make: Callable[[], C]) -> C:
+    """A client that is connected. Raises BusUnavailableError when no broker has answered within ANSWER_WITHIN."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + ANSWER_WITHIN.total_seconds()
+    while True:
+        client = make()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await client.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            await client.stop()
+            if loop.time() + _TRY_AGAIN_S > deadline:
+                raise BusUnavailableError(f"no Kafka broker answers: {error!r}") from error
+            await asyncio.sleep(_TRY_AGAIN_S)
+        except BaseException:
+            await client.stop()
+            raise
+        else:
+            return client
+
+
+async def stop_producer(client: ProducerClient, within: timedelta) -> None:
+    """Stop a producer; what it hasn't sent by now is given up."""
+    inner: Any = client
+    # Its own stop() waits for what is unsent, which an idempotent producer never gives up.
+    inner._message_accumulator.fail_all(KafkaError("the producer was stopped"))  # noqa: SLF001
+    # What its tasks still raise while they are torn down is about batches that were just given up.
+    with suppress(TimeoutError, KafkaError, KeyError, AssertionError):
+        async with asyncio.timeout(within.total_seconds()):
+            await client.stop()
+    await inner.client.close()

@@ -1,0 +1,165 @@
+"""AsyncProducer on aiokafka. Made by KafkaBus; belongs to the event loop that started it.
+
+Sends of one partition that are waiting go as one batch, which costs a fraction of aiokafka's own send for each.
+Invariant: after any batch failed, the client is replaced: its sequence numbers have a gap (hazard 27).
+"""
+
+import asyncio
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+
+from aiokafka.errors import (
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+
+from headrace.bus.kafka.aiokafka_types import ProducerClient, new_producer
+from headrace.bus.kafka.async_clients import (
+    REQUEST_TIMEOUT_AT_LEAST,
+    REQUEST_TIMEOUT_AT_MOST,
+    started,
+    stop_producer,
+)
+from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection, milliseconds
+from headrace.bus.kafka.lanes import Lane, Pending, size_of
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError, TooLargeError
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+
+class KafkaAsyncProducer:
+    """As ports.AsyncProducer."""
+
+    def __init__(
+        self, connection: KafkaConnection, name: str, delivery_timeout: timedelta, *, acks_all: bool
+    ) -> None:
+        self._timeout = delivery_timeout
+        request_timeout = min(max(delivery_timeout, REQUEST_TIMEOUT_AT_LEAST), REQUEST_TIMEOUT_AT_MOST)
+        self._settings: dict[str, Any] = connection.aiokafka(name) | {
+            "enable_idempotence": acks_all,
+            "acks": "all" if acks_all else 1,
+            "request_timeout_ms": milliseconds(request_timeout),
+            "retry_backoff_ms": 50,
+            "max_batch_size": 2 * MAX_MESSAGE_BYTES,
+            "max_request_size": 2 * MAX_MESSAGE_BYTES,
+        }
+        self._client: ProducerClient | None = None
+        self._lanes: defaultdict[Place, Lane] = defaultdict(Lane)
+        self._running = False
+        self._replacing = asyncio.Lock()
+        self._retired: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """As AsyncProducer.start."""
+        self._client = await started(lambda: new_producer(self._settings))
+        self._running = True
+
+    async def send(self, message: Message) -> int:
+        """As AsyncProducer.send."""
+        if not self._running:
+            raise BusError("this producer isn't started")
+        if size_of(message) > MAX_MESSAGE_BYTES:
+            raise TooLargeError(f"a message is larger than any topic takes: {MAX_MESSAGE_BYTES} bytes")
+        loop = asyncio.get_running_loop()
+        pending = Pending(message, self._timeout, loop)
+        lane = self._lanes[message.place]
+        lane.waiting.append(pending)
+        if lane.task is None:
+            lane.task = loop.create_task(self._empty(message.place, lane))
+        return await pending.future
+
+    async def _empty(self, place: Place, lane: Lane) -> None:
+        try:
+            while batch := lane.take():
+                await self._deliver(place, batch)
+        finally:
+            lane.task = None
+
+    async def _deliver(self, place: Place, batch: list[Pending]) -> None:
+        client: ProducerClient | None = None
+        try:
+            client = await self._sound_client()
+            await _check_exists(client, place)
+            offset = await _send(client, place, batch)
+        except Exception as error:  # noqa: BLE001 - whatever it was, somebody waits for an answer
+            await self._failed(client, place, batch, error)
+        else:
+            for index, pending in enumerate(batch):
+                pending.succeed(offset + index)
+
+    async def _failed(
+        self, client: ProducerClient | None, place: Place, batch: list[Pending], error: Exception
+    ) -> None:
+        if client is not None and batch[0].handed_over:
+            self._retire(client)
+        if isinstance(error, _TOO_LARGE) and len(batch) > 1:
+            for pending in batch:
+                await self._deliver(place, [pending])
+            return
+        for pending in batch:
+            pending.fail(_bus_error(error, place, handed_over=pending.handed_over))
+
+    async def _sound_client(self) -> ProducerClient:
+        async with self._replacing:
+            if self._client is None:
+                self._client = await started(lambda: new_producer(self._settings))
+            return self._client
+
+    def _retire(self, client: ProducerClient) -> None:
+        if self._client is client:
+            self._client = None
+            task = asyncio.get_running_loop().create_task(stop_producer(client, self._timeout))
+            self._retired.add(task)
+            task.add_done_callback(self._retired.discard)
+
+    async def stop(self) -> None:
+        """As AsyncProducer.stop; the bound is the delivery timeout."""
+        self._running = False
+        if tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+            _, unfinished = await asyncio.wait(tasks, timeout=self._timeout.total_seconds())
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+        for lane in self._lanes.values():
+            for pending in lane.take():
+                pending.fail(BusUnavailableError("the producer was stopped before this was written"))
+        if self._client is not None:
+            self._retire(self._client)
+        await asyncio.gather(*self._retired, return_exceptions=True)
+
+
+async def _check_exists(client: ProducerClient, place: Place) -> None:
+    partitions = await client.partitions_for(place.topic)
+    if place.partition not in partitions:
+        raise BusError(f"{place.topic} has no partition {place.partition}: it has {len(partitions)}")
+
+
+async def _send(client: ProducerClient, place: Place, batch: list[Pending]) -> int:
+    builder = client.create_batch()
+    for pending in batch:
+        message = pending.message
+        builder.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
+    builder.close()
+    for pending in batch:
+        pending.handed_over = True
+    confirmed = await client.send_batch(builder, place.topic, partition=place.partition)
+    return (await confirmed).offset
+
+
+def _bus_error(error: Exception, place: Place, *, handed_over: bool) -> BusError:
+    where = f"{place.topic}/{place.partition}"
+    if isinstance(error, BusError):
+        return error
+    if isinstance(error, _TOO_LARGE):
+        return TooLargeError(f"a message is larger than {where} takes")
+    if isinstance(error, TopicAuthorizationFailedError):
+        return BusError(f"writing to {where} isn't allowed")
+    if handed_over:
+        return DeliveryUnknownError(f"a write to {where} wasn't confirmed: {error!r}")
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return BusError(f"there is no topic {place.topic}; run `headrace topics apply`")
+    return BusUnavailableError(f"nothing was written to {where}: {error!r}")

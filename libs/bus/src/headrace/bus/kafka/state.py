@@ -1,0 +1,165 @@
+"""FencedState on a transactional librdkafka producer. Made by KafkaBus; one thread calls it.
+
+Invariant: nothing here waits longer than a few ms but `load`. Once a checkpoint has failed, whatever the reason, this state
+only repeats that failure: its producer may have a transaction in flight, and only a new claim is sure (hazard 26).
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as ClientMessage
+
+from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection
+from headrace.bus.kafka.loop_reader import KafkaLoopReader
+from headrace.bus.kafka.verdicts import Verdict, error_in, verdict_of
+from headrace.bus.messages import Message, Place, Received
+from headrace.bus.newest import newest_of_each_key
+from headrace.bus.ports import (
+    START,
+    BusError,
+    BusUnavailableError,
+    CommitFailedError,
+    FencedError,
+)
+
+POLL_S = 0.01
+LOAD_WITHIN = timedelta(seconds=30)
+TRANSACTION_TIMEOUT_MS = 15_000
+_BATCH = 2_000
+
+
+class KafkaFencedState:
+    """As ports.FencedState."""
+
+    def __init__(self, connection: KafkaConnection, name: str, place: Place, transactional_id: str) -> None:
+        self._connection, self._name = connection, name
+        self._place, self._id = place, transactional_id
+        self._producer: Producer | None = None
+        self._claimed = False
+        self._writing = False
+        self._failed: BusError | None = None
+
+    def claim(self) -> bool:
+        """As FencedState.claim."""
+        if self._claimed:
+            return True
+        self._producer = self._producer or self._new_producer()
+        try:
+            self._producer.init_transactions(POLL_S)
+        except KafkaException as exception:
+            return self._not_claimed(exception)
+        self._claimed = True
+        return True
+
+    def _not_claimed(self, exception: KafkaException) -> bool:
+        error = error_in(exception)
+        if error.retriable():
+            return False
+        self._producer = None
+        raise BusError(f"claiming {self._id} failed: {error.str()}") from exception
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            self._connection.librdkafka(self._name)
+            | {
+                "transactional.id": self._id,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "message.max.bytes": MAX_MESSAGE_BYTES,
+                "linger.ms": 0,
+                # The default of 100 ms is what a transaction waits for at each step (hazard 75).
+                "retry.backoff.ms": 2,
+                "retry.backoff.max.ms": 50,
+            }
+        )
+
+    def load(self) -> list[Received]:
+        """As FencedState.load."""
+        self._producer_claimed()
+        reader = KafkaLoopReader(self._connection, self._name)
+        try:
+            reader.assign({self._place: START})
+            return newest_of_each_key(self._read_all(reader))
+        finally:
+            reader.close()
+
+    def _read_all(self, reader: KafkaLoopReader) -> list[Received]:
+        end, deadline = reader.committed_end(self._place), monotonic() + LOAD_WITHIN.total_seconds()
+        records: list[Received] = []
+        # Not "until the last record": the end may be a marker, which is never handed out (hazard 64).
+        while reader.position(self._place) < end:
+            records += reader.read(_BATCH, timedelta(milliseconds=50))
+            if monotonic() > deadline:
+                raise BusUnavailableError(f"{self._place.topic} wasn't read to its end in time")
+        return records
+
+    def begin(self, messages: Sequence[Message]) -> None:
+        """As FencedState.begin. What went wrong is told by `committed`."""
+        producer = self._producer_claimed()
+        if self._writing:
+            raise BusError("a checkpoint is being written already")
+        if any(message.place != self._place for message in messages):
+            raise BusError(f"a checkpoint is written to {self._place.topic}/{self._place.partition} only")
+        self._writing = True
+        try:
+            producer.begin_transaction()
+            for message in messages:
+                self._produce(producer, message)
+        except KafkaException as exception:
+            self._failed = self._failure(error_in(exception))
+        except BufferError:
+            self._failed = CommitFailedError("the checkpoint is larger than the producer's queue")
+
+    def _produce(self, producer: Producer, message: Message) -> None:
+        producer.produce(
+            message.topic,
+            message.value,
+            message.key,
+            message.partition,
+            on_delivery=self._delivered,
+            headers=list(message.headers),
+        )
+
+    def _delivered(self, error: KafkaError | None, message: ClientMessage) -> None:  # noqa: ARG002
+        if error is not None and self._failed is None:
+            self._failed = self._failure(error)
+
+    def committed(self) -> bool:
+        """As FencedState.committed."""
+        producer = self._producer_claimed()
+        if self._failed is None and not self._writing:
+            raise BusError("no checkpoint is being written")
+        if self._failed is None:
+            self._commit(producer)
+        if self._failed is not None:
+            raise self._failed
+        return not self._writing
+
+    def _commit(self, producer: Producer) -> None:
+        try:
+            producer.commit_transaction(POLL_S)
+        except KafkaException as exception:
+            error = error_in(exception)
+            if not error.retriable() or error.txn_requires_abort():
+                self._failed = self._failure(error)
+        else:
+            self._writing = False
+
+    def _failure(self, error: KafkaError) -> BusError:
+        if verdict_of(error) is Verdict.FENCED:
+            return FencedError(f"another owner has claimed the transactional id {self._id}")
+        return CommitFailedError(f"a checkpoint of {self._place.topic} failed: {error.str()}")
+
+    def close(self) -> None:
+        """As FencedState.close."""
+        producer, self._producer, self._claimed = self._producer, None, False
+        if producer is not None:
+            producer.purge()
+            producer.flush(POLL_S)
+
+    def _producer_claimed(self) -> Producer:
+        if self._producer is None or not self._claimed:
+            raise BusError(f"the transactional id {self._id} isn't claimed")
+        return self._producer

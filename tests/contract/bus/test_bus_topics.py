@@ -1,0 +1,72 @@
+"""What Topics promises on both buses, and the topic check on top of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.bus.messages import Place
+from headrace.bus.ports import BusError
+from headrace.bus.topic_check import WrongTopicsError, apply_topics, differences, require_topics
+from headrace.contracts.topics import TopicCounts, TopicNames, required_topics
+from tests.contract.bus.conftest import Bench, read_values
+
+COUNTS = TopicCounts(tenant_partitions=2, lanes=2, gateways=1)
+
+
+def test_a_topic_is_found_as_it_was_created(bench: Bench) -> None:
+    topics = bench.bus.topics("t")
+    (place,) = bench.topic("t", room=12_345)
+    bench.topic("t", room=99)  # again: no error, no change
+    found = topics.describe([place.topic, place.topic + ".no"])
+    assert list(found) == [place.topic]
+    topic = found[place.topic]
+    assert (topic.name, topic.partitions, topic.replication_factor) == (place.topic, 1, 1)
+    assert topic.configs["max.message.bytes"] == "12345"
+    assert topic.id
+    topics.close()
+
+
+def test_a_topic_grows_and_its_settings_change_one_by_one(bench: Bench) -> None:
+    topics = bench.bus.topics("t")
+    (place,) = bench.topic("t", room=12_345)
+    topics.add_partitions(place.topic, 3)
+    topics.set_configs(place.topic, {"retention.ms": "7000"})
+    topic = topics.describe([place.topic])[place.topic]
+    assert topic.partitions == 3
+    assert (topic.configs["retention.ms"], topic.configs["max.message.bytes"]) == ("7000", "12345")
+    bench.write(Place(place.topic, 2), b"x")
+    with pytest.raises(BusError):
+        topics.add_partitions(place.topic, 2)
+
+
+def test_trimming_deletes_what_is_below_and_nothing_else(bench: Bench) -> None:
+    topics = bench.bus.topics("t")
+    (place,) = bench.topic("t")
+    bench.write(place, b"0", b"1", b"2")
+    topics.trim({place: 1})
+    topics.trim({})
+    assert read_values(bench.reader(place), 2) == [b"1", b"2"]
+    with pytest.raises(BusError):
+        topics.trim({place: 100})
+    with pytest.raises(BusError):
+        topics.trim({Place(place.topic + ".no", 0): 0})
+
+
+def test_applying_creates_what_is_missing_mends_what_is_wrong_and_then_has_nothing_to_do(
+    bench: Bench,
+) -> None:
+    topics = bench.bus.topics("t")
+    required = list(required_topics(TopicNames(bench.prefix), COUNTS, pools=["p"], tiers=["a"]))
+    with pytest.raises(WrongTopicsError, match=r"is missing.*run `headrace topics apply`"):
+        require_topics(topics, required)
+    assert len(apply_topics(topics, required)) == len(required)
+    require_topics(topics, required)
+    assert apply_topics(topics, required) == []
+    topics.set_configs(required[0].name, {"retention.ms": "1000"})
+    grown = [replace(required[0], partitions=5), *required[1:]]
+    assert len(differences(grown, topics.describe([one.name for one in grown]))) == 2
+    assert len(apply_topics(topics, grown)) == 2
+    require_topics(topics, grown)
+    with pytest.raises(WrongTopicsError, match="can't shrink"):
+        apply_topics(topics, required)
+    require_topics(topics, grown)
