@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from headrace.cli.demo.board import Ask, Board, How, State, percentile
+from headrace.cli.demo.board import Ask, Board, How, State
 from headrace.cli.demo.picture import bar, picture
 from headrace.cli.demo.prompts import WEIGHTS, asks
+from headrace.cli.demo.score import percentile, shares
 
 
 def board_of(*tenants: str, tier: str = "interactive") -> Board:
@@ -42,9 +43,9 @@ def test_shares_are_those_of_the_time_when_all_had_work() -> None:
     answer(board, 2, 110, tokens=5)
     answer(board, 1, 120)  # atlas has nothing left: what birch gets from here on says nothing of fairness
     answer(board, 3, 130, tokens=500)
-    shares = {share.tenant: share for share in board.shares()}
-    assert (shares["atlas"].tokens, shares["birch"].tokens) == (10, 5)
-    assert (round(shares["atlas"].got, 3), round(shares["atlas"].due, 3)) == (0.667, 0.667)
+    by_tenant = {share.tenant: share for share in shares(board)}
+    assert (by_tenant["atlas"].tokens, by_tenant["birch"].tokens) == (10, 5)
+    assert (round(by_tenant["atlas"].got, 3), round(by_tenant["atlas"].due, 3)) == (0.667, 0.667)
 
 
 def test_nothing_is_complete_until_each_has_one_answer_under_its_own_id() -> None:
@@ -121,5 +122,5 @@ def test_every_tenant_asks_as_much_in_each_tier_and_by_every_door() -> None:
 def test_a_bar_marks_what_the_weight_promises() -> None:
     board = board_of("atlas", "birch")
     answer(board, 0, 10, tokens=0)
-    assert "┃" in bar(board.shares()[0]).plain
-    assert "67%" in bar(board.shares()[0]).plain
+    assert "┃" in bar(shares(board)[0]).plain
+    assert "67%" in bar(shares(board)[0]).plain

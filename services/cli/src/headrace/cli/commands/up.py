@@ -4,6 +4,7 @@ import asyncio
 import signal
 import tempfile
 from contextlib import ExitStack
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,8 @@ from headrace.cli.terminal import say, say_json
 from headrace.cli.until_stopped import Interrupted, until_stopped
 from headrace.devkit.broker import choose_broker
 from headrace.runtime.logging import configure_logging
+
+GRACE = timedelta(seconds=5)
 
 
 class BusKind(StrEnum):
@@ -70,7 +73,12 @@ def _on_kafka(wanted: Wanted, folder: Path, port: int, *, as_json: bool) -> None
             backend = undo.enter_context(serving(wanted, folder))
             broker = undo.enter_context(choose_broker(progress=progress))
             stack = Stack(
-                folder=folder, policy=wanted.policy, backends=[backend], bootstrap=broker.bootstrap, port=port
+                folder=folder,
+                policy=wanted.policy,
+                backends=[backend],
+                bootstrap=broker.bootstrap,
+                port=port,
+                grace=GRACE,
             )
             undo.enter_context(stack)
             undo.callback(stopped.calm)

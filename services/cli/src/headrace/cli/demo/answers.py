@@ -1,5 +1,6 @@
 """What the demo's callers read of the answers: OpenAI's shapes and headrace's own. Unknown fields are left alone."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -65,12 +66,34 @@ class Kept(Struct):
     id: str
 
 
+class Times(Struct):
+    """When its last attempt reached its stages."""
+
+    started_at: datetime | None = None
+    first_token_at: datetime | None = None
+
+
 class Standing(Struct):
     """Where a request stands."""
 
     id: str
     status: str
-    tokens: int | None = None
+    created_at: datetime
+    tokens: int = 0
+    times: Times | None = None
+
+    @property
+    def queued_ms(self) -> int | None:
+        """From its acceptance until a backend began; None where that isn't known."""
+        return self._since(None if self.times is None else self.times.started_at)
+
+    @property
+    def first_token_ms(self) -> int | None:
+        """From its acceptance until the first token; None where nobody saw it, as in a plain answer."""
+        return self._since(None if self.times is None else self.times.first_token_at)
+
+    def _since(self, instant: datetime | None) -> int | None:
+        return None if instant is None else (instant - self.created_at) // timedelta(milliseconds=1)
 
     @property
     def is_end(self) -> bool:

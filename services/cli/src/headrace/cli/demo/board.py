@@ -1,4 +1,4 @@
-"""What has happened to each prompt of the demo: rows, shares, waits. Pure; fed by the callers, read by whoever draws.
+"""What has happened to each prompt of the demo. Pure; fed by the callers, read by score.py and by whoever draws.
 
 Invariant: every instant comes in as an argument (ms since the demo's start); nothing here reads a clock, and a terminal
 answer that comes twice is counted, not hidden.
@@ -7,7 +7,6 @@ answer that comes twice is counted, not hidden.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
 
 
 class How(StrEnum):
@@ -67,6 +66,10 @@ class Row:
     text: str = ""
     problem: str = ""
     answers: int = 0
+    queued_ms: int | None = None
+    """As headrace itself recorded it, known at the end: from acceptance until a backend began."""
+    first_token_ms: int | None = None
+    """Likewise, until the first token; None for plain answers, of which nobody sees it."""
 
     def waited_ms(self, now_ms: int) -> int | None:
         """From sending to the first sign of an answer, or until now."""
@@ -74,26 +77,6 @@ class Row:
             return None
         until = self.first_ms if self.first_ms is not None else self.ended_ms
         return (now_ms if until is None else until) - self.sent_ms
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A tenant's part of the tokens so far, beside what its weight promises; both in 0..1."""
-
-    tenant: str
-    tokens: int
-    got: float
-    due: float
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """A tier's time from sending to the first token, in ms; None when nothing was answered."""
-
-    tier: str
-    count: int
-    p50_ms: int | None
-    p95_ms: int | None
 
 
 @dataclass(slots=True)
@@ -163,6 +146,11 @@ class Board:
         row = self.rows[number]
         row.state, row.ended_ms, row.problem = State.FAILED, at_ms, problem
 
+    def recorded(self, number: int, queued_ms: int | None, first_token_ms: int | None) -> None:
+        """What headrace recorded of an ended prompt's times."""
+        row = self.rows[number]
+        row.queued_ms, row.first_token_ms = queued_ms, first_token_ms
+
     @property
     def ended(self) -> bool:
         """Whether every prompt has come to its end."""
@@ -186,28 +174,6 @@ class Board:
         once = all(row.state is State.SUCCEEDED and row.answers == 1 for row in rows)
         return bool(rows) and once and len(ids) == len(set(ids)) == len(rows)
 
-    def shares(self) -> list[Share]:
-        """Token shares against weights, over the times in which every tenant had work in a tier; else over all."""
-        looks = [tokens for tokens in self.contended.values() if any(tokens.values())] or [self._tokens()]
-        got = {tenant: sum(tokens.get(tenant, 0) for tokens in looks) for tenant in self.weights}
-        whole, weight = sum(got.values()), sum(self.weights.values())
-        return [
-            Share(tenant, got[tenant], got[tenant] / whole if whole else 0.0, mine / weight)
-            for tenant, mine in self.weights.items()
-        ]
-
-    def waits(self) -> list[Waits]:
-        """Time from sending to the first sign of an answer, by tier, in the order in which the tiers were planned."""
-        return [self._waits(tier) for tier in self._tiers()]
-
-    def first_tokens(self) -> dict[str, int | None]:
-        """Median time to the first token by tier, in ms, of streamed prompts alone: others don't see it."""
-        return {tier: percentile(self._times(tier, streamed=True), 50) for tier in self._tiers()}
-
-    def first_answer_ms(self) -> int | None:
-        """When the first whole answer was there, ms since the demo's start."""
-        return min((row.ended_ms for row in self.rows.values() if row.ended_ms is not None), default=None)
-
     def visible(self, room: int) -> list[Row]:
         """The rows worth the screen's `room` lines: those that run or wait, and the latest to have ended, by number."""
         active = [row for row in self.rows.values() if row.state.is_active]
@@ -218,19 +184,8 @@ class Board:
         chosen += ended[: max(room - len(chosen), 0)]
         return sorted(chosen, key=lambda row: row.ask.number)
 
-    def _tiers(self) -> list[str]:
-        return list(dict.fromkeys(row.ask.tier for row in self.rows.values()))
-
-    def _waits(self, tier: str) -> Waits:
-        times = self._times(tier)
-        return Waits(tier, len(times), percentile(times, 50), percentile(times, 95))
-
-    def _times(self, tier: str, *, streamed: bool = False) -> list[int]:
-        rows = [row for row in self.rows.values() if row.ask.tier == tier and row.state is State.SUCCEEDED]
-        chosen = [row for row in rows if not streamed or row.ask.how is How.STREAM]
-        return [wait for row in chosen if (wait := row.waited_ms(0)) is not None]
-
-    def _tokens(self, tier: str | None = None) -> dict[str, int]:
+    def tokens(self, tier: str | None = None) -> dict[str, int]:
+        """Tokens by tenant so far, of one tier or of all."""
         tokens = dict.fromkeys(self.weights, 0)
         for row in self.rows.values():
             if tier in (None, row.ask.tier):
@@ -241,12 +196,4 @@ class Board:
         """Notes the tokens while all tenants have work: fairness says nothing of a tenant that asks for nothing."""
         busy = {row.ask.tenant for row in self.rows.values() if row.ask.tier == tier and not row.state.is_end}
         if busy.issuperset(self.weights):
-            self.contended[tier] = self._tokens(tier)
-
-
-def percentile(values: Iterable[int], percent: int) -> int | None:
-    """The nearest-rank percentile: the least value that at least `percent` % of the values don't exceed."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    return ordered[max(ceil(len(ordered) * percent / 100), 1) - 1]
+            self.contended[tier] = self.tokens(tier)

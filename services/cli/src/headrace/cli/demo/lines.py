@@ -7,6 +7,7 @@ from headrace.cli.curl import chat_line, client_lines
 from headrace.cli.demo.board import Board, Row
 from headrace.cli.demo.play import Ended, Ready
 from headrace.cli.demo.prompts import MODEL
+from headrace.cli.demo.score import first_tokens, shares, waits
 from headrace.cli.terminal import say_json
 from headrace.devkit.preflight import Finding
 
@@ -74,9 +75,9 @@ class Lines:
                 "answered": board.answered_count,
                 "problems": ended.problems,
                 "first_answer_ms": None if first is None else _ms(first.total_seconds()),
-                "first_token_ms": board.first_tokens(),
-                "waits": board.waits(),
-                "shares": board.shares(),
+                "first_token_ms": first_tokens(board),
+                "waits": waits(board),
+                "shares": shares(board),
                 "curl": chat_line(ready.url, ready.key, MODEL),
                 "client": client_lines(ready.url, ready.key, MODEL),
             }

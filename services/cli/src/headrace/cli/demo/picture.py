@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.demo.board import Board, Row, Share, State
+from headrace.cli.demo.board import Board, Row, State
+from headrace.cli.demo.score import Share, shares
 
 COLOURS = {
     State.PLANNED: "dim",
@@ -26,7 +27,7 @@ BAR = 30
 def picture(board: Board, now_ms: int, height: int, headline: str) -> RenderableType:
     """The whole screen, for a terminal of `height` lines."""
     room = max(height - FRAME_LINES - len(board.weights), 3)
-    return Group(_headline(board, now_ms, headline), _table(board, now_ms, room), *map(bar, board.shares()))
+    return Group(_headline(board, now_ms, headline), _table(board, now_ms, room), *map(bar, shares(board)))
 
 
 def _headline(board: Board, now_ms: int, headline: str) -> Text:

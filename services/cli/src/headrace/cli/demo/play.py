@@ -17,6 +17,7 @@ import aiohttp
 from headrace.cli.demo.board import Board, Row
 from headrace.cli.demo.callers import Callers, Unanswered
 from headrace.cli.demo.prompts import MODEL, POOL, WEIGHTS, asks
+from headrace.cli.demo.score import first_answer_ms
 from headrace.cli.stack.plan import Backend, policy_for
 from headrace.cli.stack.processes import Stack
 from headrace.cli.trouble import Trouble
@@ -28,6 +29,8 @@ from headrace.runtime.clock import Clock
 
 FRAME_S = 0.15
 QUEUE_TIMEOUT = "5m"
+GRACE = timedelta(seconds=3)
+"""How long a service may take to drain: who ends the demo half-way wants no answers any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ def _start(audience: Audience, folder: Path, undo: ExitStack) -> Stack:
         policy=policy,
         backends=backends,
         bootstrap=broker.bootstrap,
+        grace=GRACE,
         prefix=f"headrace-demo-{secrets.token_hex(3)}.",
         on_ready=audience.starting,
     )
@@ -143,7 +147,7 @@ async def _ask_all(audience: Audience, board: Board, stack: Stack, now_ms: Calla
         finally:
             drawing.cancel()
         audience.frame(board, now_ms())
-        return [problem for row in board.rows.values() if (problem := await _checked(callers, row))]
+        return [problem for row in board.rows.values() if (problem := await _checked(callers, board, row))]
 
 
 async def _draw(audience: Audience, board: Board, now_ms: Callable[[], int]) -> None:
@@ -152,7 +156,7 @@ async def _draw(audience: Audience, board: Board, now_ms: Callable[[], int]) -> 
         await asyncio.sleep(FRAME_S)
 
 
-async def _checked(callers: Callers, row: Row) -> str:
+async def _checked(callers: Callers, board: Board, row: Row) -> str:
     """What is wrong with a prompt at the end, in a sentence; empty when nothing is."""
     if row.problem:
         return f"prompt {row.ask.number} of {row.ask.tenant}: {row.problem}"
@@ -160,6 +164,7 @@ async def _checked(callers: Callers, row: Row) -> str:
         standing = await callers.standing(row)
     except (Unanswered, aiohttp.ClientError) as error:
         return f"prompt {row.ask.number} of {row.ask.tenant} can't be looked up: {error}"
+    board.recorded(row.ask.number, standing.queued_ms, standing.first_token_ms)
     if standing.status == "succeeded":
         return ""
     return f"prompt {row.ask.number} of {row.ask.tenant} was answered but stands as {standing.status}"
@@ -168,5 +173,5 @@ async def _checked(callers: Callers, row: Row) -> str:
 def _ended(board: Board, problems: list[str]) -> Ended:
     if not problems and not board.every_one_once:
         problems = ["an answer came twice, or two prompts had one id"]
-    first = board.first_answer_ms()
+    first = first_answer_ms(board)
     return Ended(not problems, tuple(problems), None if first is None else timedelta(milliseconds=first))

@@ -14,6 +14,7 @@ from headrace.cli.demo.board import Board, Row
 from headrace.cli.demo.picture import bar, picture, seconds
 from headrace.cli.demo.play import Ended, Ready
 from headrace.cli.demo.prompts import MODEL, TIERS, WEIGHTS
+from headrace.cli.demo.score import first_tokens, shares, waits
 from headrace.devkit.preflight import Finding
 
 HEADLINE = f"headrace   {len(WEIGHTS)} tenants, {len(TIERS)} tiers, one model"
@@ -103,17 +104,17 @@ class Screen:
         table = Table(box=None, pad_edge=False)
         for name in ("tier", "answers", "wait p50", "wait p95", "time to first token p50"):
             table.add_column(name, justify="left" if name == "tier" else "right")
-        firsts = board.first_tokens()
-        for waits in board.waits():
+        firsts = first_tokens(board)
+        for tier in waits(board):
             table.add_row(
-                waits.tier,
-                str(waits.count),
-                seconds(waits.p50_ms),
-                seconds(waits.p95_ms),
-                seconds(firsts.get(waits.tier)),
+                tier.tier,
+                str(tier.count),
+                seconds(tier.p50_ms),
+                seconds(tier.p95_ms),
+                seconds(firsts.get(tier.tier)),
             )
         self._console.print(table)
-        for share in board.shares():
+        for share in shares(board):
             self._console.print(bar(share))
 
     def _lines(self, ready: Ready) -> None:

@@ -35,7 +35,8 @@ class Stack(Started):
     """One ingest, `schedulers` schedulers, a worker for each backend, one result-delivery; ready when `start` returns.
 
     `folder` gets policy.toml, results.db and logs/. `bootstrap` None: starts a broker of its own. `policy` is TOML;
-    tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `extra` settings win over the stack's.
+    tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `grace` is what
+    each service gets to drain. `extra` settings win over the stack's.
     Raises StackFailed and whatever the broker or the topics raise.
     """
 
@@ -51,6 +52,7 @@ class Stack(Started):
         schedulers: int = 1,
         port: int = 0,
         extra: Extra | None = None,
+        grace: timedelta = GRACE,
         ready_within: timedelta = READY_WITHIN,
         on_ready: Callable[[str], None] | None = None,
     ) -> None:
@@ -59,7 +61,8 @@ class Stack(Started):
         self.folder, self.prefix = folder, prefix
         self._policy_text, self._backends = admitted.text, list(backends)
         self._bootstrap, self._schedulers, self._extra = bootstrap, schedulers, dict(extra or {})
-        self._ready_within, self._on_ready = ready_within, on_ready or (lambda _: None)
+        self._grace, self._ready_within = grace, ready_within
+        self._on_ready = on_ready or (lambda _: None)
         self._id_key = secrets.token_hex(32)
         self._ingest_port = port
         self._broker: KafkaCluster | None = None
@@ -135,14 +138,14 @@ class Stack(Started):
         with administrator(settings) as topics:
             apply_topics(topics, topics_of(policy, self.prefix))
 
-    def stop(self, grace: timedelta = GRACE) -> None:
+    def stop(self, grace: timedelta | None = None) -> None:
         """Drains in order: no new requests, then what workers hold, then what is to be committed. Twice is no error."""
         for name in ("ingest", "inference-worker", "scheduler", "result-delivery"):
             group = [one for key, one in self.services.items() if key.startswith(name) and one.pids]
             for service in group:
                 service.child.ask_to_end()
             for service in group:
-                service.terminate(grace)
+                service.terminate(self._grace if grace is None else grace)
         if self._broker is not None:
             self._broker.stop()
 
