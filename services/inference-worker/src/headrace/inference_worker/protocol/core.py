@@ -136,10 +136,14 @@ class WorkerCore:
             self._out.append(Finished())
         elif boot is not None and boot.draining and not len(boot.holdings) and self.phase is not Phase.GONE:
             self.phase = Phase.LEAVING
-            if self._gone_at is not None and self._gone_at <= now.boot_ms:
-                self._gone_at = None
-                gone = Gone(worker=self._worker, boot=boot.id)
-                self._out.append(SendWorker(_Token(boot.id, "gone", 0), gone))
+            self._say_goodbye(boot, now)
+
+    def _say_goodbye(self, boot: Boot, now: Now) -> None:
+        """After the last report, never before it: a boot that is gone writes nothing more."""
+        if self._gone_at is not None and self._gone_at <= now.boot_ms and not boot.lease.under_way:
+            self._gone_at = None
+            gone = Gone(worker=self._worker, boot=boot.id)
+            self._out.append(SendWorker(_Token(boot.id, "gone", 0), gone))
 
     def _out_of_time(self, now: Now) -> bool:
         patience = ms(self._timings.drain_grace + self._timings.leave_within)

@@ -21,6 +21,11 @@ class Lease:
         """Something happened that the owner waits to hear: report as soon as none is under way."""
         self._next = min(self._next, now.boot_ms)
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a report is being written."""
+        return self._under_way is not None
+
     def begin(self, now: Now) -> int | None:
         """The number of the report to write now, or None when none is due."""
         if self._under_way or now.boot_ms < self._next:

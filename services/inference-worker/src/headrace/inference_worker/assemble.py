@@ -1,0 +1,113 @@
+"""Builds the plain answer (chat.completion, text_completion) from a stream's chunks. Called for every streamed call.
+
+Invariant: equal as JSON to what the backend would have answered plainly, but for id, created and timings. Unknown members
+are kept: the last one that isn't null wins.
+"""
+
+from typing import Any
+
+import orjson
+
+from headrace.contracts.values import Usage
+from headrace.inference_worker.usage import usage_from
+
+_GROWING = frozenset({"content", "text", "arguments", "refusal", "reasoning", "reasoning_content"})
+_PLAIN_OBJECT = {"chat.completion.chunk": "chat.completion"}
+_SPOKEN = ("content", "reasoning", "reasoning_content", "refusal")
+
+
+class Assembler:
+    """The answer so far. `characters` counts its text over all choices, `tokens` the chunks that brought some of it."""
+
+    def __init__(self) -> None:
+        self._head: dict[str, Any] = {}
+        self._choices: dict[int, dict[str, Any]] = {}
+        self.characters = self.tokens = 0
+        self.usage: Usage | None = None
+
+    def add(self, chunk: dict[str, Any]) -> None:
+        """One chunk of the stream. Raises ValueError for one that can't be a chunk."""
+        choices = chunk.get("choices")
+        if not isinstance(choices, list):
+            raise ValueError("a chunk without a list of choices")  # noqa: TRY004 - one kind of bad chunk
+        _merge(self._head, {name: value for name, value in chunk.items() if name != "choices"})
+        self.usage = usage_from(chunk.get("usage")) or self.usage
+        before = self.characters
+        for choice in choices:
+            self._add_choice(choice)
+        self.tokens += any(_speaks(choice) for choice in choices) or self.characters > before
+
+    @property
+    def finish_reasons(self) -> dict[int, str | None]:
+        """Why each choice that was seen ended; None: it hasn't."""
+        return {index: choice.get("finish_reason") for index, choice in self._choices.items()}
+
+    def body(self) -> bytes:
+        """The plain answer as JSON; empty when nothing came."""
+        if not self._head and not self._choices:
+            return b""
+        whole = dict(self._head)
+        whole["object"] = _PLAIN_OBJECT.get(whole.get("object", ""), whole.get("object"))
+        whole["choices"] = [_plain(index, self._choices[index]) for index in sorted(self._choices)]
+        return orjson.dumps(whole)
+
+    def _add_choice(self, choice: object) -> None:
+        if not isinstance(choice, dict) or not isinstance(choice.get("index", 0), int):
+            raise ValueError("a choice that isn't an object with a number")  # noqa: TRY004 - one kind of bad chunk
+        delta = choice.get("delta")
+        said = {name: value for name, value in choice.items() if name not in {"delta", "index"}}
+        if isinstance(delta, dict):
+            said["message"] = delta
+            self.characters += len(delta["content"]) if isinstance(delta.get("content"), str) else 0
+        elif isinstance(choice.get("text"), str):
+            self.characters += len(choice["text"])
+        _merge(self._choices.setdefault(choice.get("index", 0), {}), said)
+
+
+def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        present = into.get(name)
+        if value is None:
+            into.setdefault(name, None)
+        elif isinstance(value, dict):
+            into[name] = present if isinstance(present, dict) else {}
+            _merge(into[name], value)
+        elif isinstance(value, list):
+            into[name] = _joined(present if isinstance(present, list) else [], value)
+        elif name in _GROWING and isinstance(present, str) and isinstance(value, str):
+            into[name] = present + value
+        else:
+            into[name] = value
+
+
+def _joined(present: list[Any], more: list[Any]) -> list[Any]:
+    """Parts that carry an index (tool calls) grow each; others (log probabilities) follow one another."""
+    for part in more:
+        if not isinstance(part, dict) or not isinstance(part.get("index"), int):
+            present.append(part)
+            continue
+        known = next((p for p in present if isinstance(p, dict) and p.get("index") == part["index"]), None)
+        if known is None:
+            present.append(known := {})
+        _merge(known, part)
+    return present
+
+
+def _speaks(choice: dict[str, Any]) -> bool:
+    delta = choice.get("delta")
+    return isinstance(delta, dict) and bool(
+        delta.get("tool_calls") or any(delta.get(name) for name in _SPOKEN)
+    )
+
+
+def _plain(index: int, choice: dict[str, Any]) -> dict[str, Any]:
+    message = choice.get("message")
+    if isinstance(message, dict) and isinstance(message.get("tool_calls"), list):
+        calls = [
+            {name: value for name, value in call.items() if name != "index"}
+            if isinstance(call, dict)
+            else call
+            for call in message["tool_calls"]
+        ]
+        choice = {**choice, "message": {**message, "tool_calls": calls}}
+    return {"index": index, **choice}

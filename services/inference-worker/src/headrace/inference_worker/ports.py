@@ -1,0 +1,73 @@
+"""What the worker needs of a backend. Implemented by adapters/backend_http.py; bytes in, bytes out.
+
+Invariant: leaving `open`'s context ends the call at the backend, unless its answer was read to the end.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.inference_worker.decisions.classify_failure import Broken
+
+
+class BrokenCallError(Exception):
+    """The call broke off; `how` says in which way."""
+
+    def __init__(self, how: Broken) -> None:
+        super().__init__(str(how))
+        self.how = how
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCall:
+    """One POST. `path` such as /v1/chat/completions; `streamed`: the answer is expected as server-sent events."""
+
+    path: str
+    body: bytes
+    content_type: str
+    streamed: bool
+    headers: Mapping[str, str]
+
+
+class BackendReply(Protocol):
+    """An answer whose head has come."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        ...
+
+    @property
+    def content_type(self) -> str:
+        """The Content-Type header as it came; empty when there is none."""
+        ...
+
+    @property
+    def retry_after(self) -> str | None:
+        """The Retry-After header."""
+        ...
+
+    def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body as it comes. Raises BrokenCallError."""
+        ...
+
+
+class Backend(Protocol):
+    """One endpoint of the pool."""
+
+    def open(self, call: BackendCall) -> AbstractAsyncContextManager[BackendReply]:
+        """Start a call; ready when the head of its answer has come. Raises BrokenCallError."""
+        ...
+
+    async def alive(self) -> bool:
+        """Whether it answers its health probe now. Bounded; raises nothing."""
+        ...
+
+
+class Relay(Protocol):
+    """Where the events of a stream go as they come."""
+
+    def add(self, raw: bytes, characters: int) -> None:
+        """One whole event, and the length of the text after it. Never waits."""
+        ...
