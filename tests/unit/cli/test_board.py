@@ -9,7 +9,7 @@ from rich.console import Console
 from headrace.cli.demo.board import Ask, Board, How, State
 from headrace.cli.demo.picture import bar, picture
 from headrace.cli.demo.prompts import WEIGHTS, asks
-from headrace.cli.demo.score import percentile, shares
+from headrace.cli.demo.score import first_tokens, percentile, shares, waits
 
 
 def board_of(*tenants: str, tier: str = "interactive") -> Board:
@@ -124,3 +124,18 @@ def test_a_bar_marks_what_the_weight_promises() -> None:
     answer(board, 0, 10, tokens=0)
     assert "┃" in bar(shares(board)[0]).plain
     assert "67%" in bar(shares(board)[0]).plain
+
+
+def test_waits_are_those_that_headrace_recorded_by_tier() -> None:
+    board = Board(weights={"atlas": 1})
+    board.plan(
+        Ask(number, "atlas", "standard" if number else "interactive", How.WAIT, "?") for number in range(4)
+    )
+    for number, queued_ms in enumerate((5, 10, 30, 20)):
+        answer(board, number, 100)
+        board.recorded(number, queued_ms, queued_ms + 1 if number == 1 else None)
+    assert [(tier.tier, tier.count, tier.p50_ms, tier.p95_ms) for tier in waits(board)] == [
+        ("interactive", 1, 5, 5),
+        ("standard", 3, 20, 30),
+    ]
+    assert first_tokens(board) == {"interactive": None, "standard": 11}

@@ -62,7 +62,12 @@ def test_a_missing_policy_is_told_with_what_to_give(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("config", "show", "nonsense"), ("run", "nonsense"), ("topics", "show", "--prefix", "not a topic")],
+    [
+        ("config", "show", "nonsense"),
+        ("run", "nonsense"),
+        ("topics", "show", "--prefix", "not a topic"),
+        ("dev", "up", "--engine", "--model"),
+    ],
 )
 def test_an_error_is_one_sentence_and_a_status(headrace: Headrace, arguments: tuple[str, ...]) -> None:
     status, out, err = headrace(*arguments)
