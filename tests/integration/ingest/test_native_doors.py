@@ -1,0 +1,245 @@
+"""The native routes: submit, look, fetch, follow, cancel; and what another tenant sees of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headrace.contracts.control import CancelRequest, Query
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.replies import Answer
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Failure
+from tests.support.eventually import eventually_async
+from tests.support.ingest import CHAT, BreakableBus, Replica, chat_answer, running
+
+
+@pytest.fixture
+async def replica(tmp_path: Path) -> AsyncIterator[Replica]:
+    async with running(BreakableBus(), tmp_path, lost_final_poll=timedelta(milliseconds=100)) as replica:
+        yield replica
+
+
+async def submit(replica: Replica, **headrace: Any) -> tuple[dict[str, Any], RequestRecord]:
+    async with replica.session.post(
+        "/v1/requests", json={**CHAT, "headrace": headrace}, headers=replica.as_tenant()
+    ) as answer:
+        document = await answer.json()
+        assert answer.status == 202, document
+        assert answer.headers["location"] == document["links"]["self"]
+        assert "retry-after" in answer.headers
+    records = {record.id: record for record, _ in await replica.other.all_requests()}
+    return document, records[document["id"]]
+
+
+async def get(
+    replica: Replica, path: str, tenant: str = "atlas", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    async with replica.session.get(path, headers={**replica.as_tenant(tenant), **headers}) as answer:
+        return (
+            answer.status,
+            {name.lower(): value for name, value in answer.headers.items()},
+            await answer.read(),
+        )
+
+
+def events_in(raw: bytes) -> list[tuple[str, str | None, Any]]:
+    """(event, id, data) of each server-sent event."""
+    found = []
+    for block in raw.decode().split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if lines:
+            found.append((lines["event"], lines.get("id"), msgspec.json.decode(lines["data"])))
+    return found
+
+
+async def test_a_submission_is_kept_with_its_options_and_without_them_in_the_body(replica: Replica) -> None:
+    options = {
+        "tier": "batch",
+        "priority": 3,
+        "deadline": "1h",
+        "queue_timeout": "5m",
+        "metadata": {"job": "4"},
+    }
+    document, record = await submit(replica, **options, fairness_key="user-1")
+    assert (document["status"], document["tier"], document["model"]) == ("queued", "batch", "small")
+    assert (record.tier, record.priority, record.metadata) == ("batch", 3, {"job": "4"})
+    assert (record.fairness_key, record.waits) == ("user-1", False)
+    assert record.start_by_ms == record.accepted_ms + 300_000
+    assert record.finish_by_ms == record.accepted_ms + 3_600_000
+    [(_, received)] = await replica.other.all_requests()
+    assert msgspec.json.decode(received.value or b"") == CHAT
+
+
+async def test_a_live_status_is_the_owners_and_without_an_owner_it_is_queued(replica: Replica) -> None:
+    _, record = await submit(replica)
+    path = f"/v1/requests/{record.id}"
+    code, headers, body = await get(replica, path)
+    assert (code, msgspec.json.decode(body)["status"]) == (200, "queued")
+    assert headers["retry-after"] == "1"
+
+    async def owner() -> None:
+        asked: list[Query] = []
+        while len(asked) < 2:
+            asked = [each for each in await replica.other.control() if isinstance(each, Query)]
+        answer = Answer(id=record.id, nonce=asked[1].nonce, epoch=1, as_of_ms=record.accepted_ms, known=True,
+                        status=Status.RUNNING, position=0, tokens=7, attempts=1, estimated_wait_ms=1500)  # fmt: skip
+        await replica.other.reply(asked[1].gateway, answer)
+
+    answering = asyncio.create_task(owner())
+    document = msgspec.json.decode((await get(replica, path))[2])
+    await answering
+    assert (document["status"], document["tokens"], document["position"]) == ("running", 7, 0)
+    assert document["estimate"] == {"start_in_seconds": 1.5}
+    assert msgspec.json.decode((await get(replica, path))[2])["status"] == "running", "the last that is known"
+
+
+async def test_waiting_for_a_status_ends_with_the_request(replica: Replica) -> None:
+    for tell in (True, False):
+        _, record = await submit(replica)
+        looking = asyncio.create_task(get(replica, f"/v1/requests/{record.id}?wait=30s"))
+        await asyncio.sleep(0)
+        await replica.other.finish(record, chat_answer("Hi."), tell=tell)
+        code, _, body = await asyncio.wait_for(looking, 5)
+        document = msgspec.json.decode(body)
+        assert (code, document["status"], document["usage"]["total_tokens"]) == (200, "succeeded", 5)
+        assert document["times"]["finished_at"] is not None
+
+
+async def test_a_result_is_the_stored_body_and_until_then_a_202(replica: Replica) -> None:
+    _, record = await submit(replica)
+    path = f"/v1/requests/{record.id}/result"
+    code, headers, body = await get(replica, path)
+    assert (code, msgspec.json.decode(body)["status"], headers["retry-after"]) == (202, "queued", "1")
+    await replica.other.finish(record, chat_answer("Hi."))
+    code, headers, body = await get(replica, path)
+    assert (code, body, headers["content-type"]) == (200, chat_answer("Hi."), "application/json")
+    assert headers["x-headrace-status"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("status", "http_status", "kind", "body", "partial", "code"),
+    [
+        (Status.FAILED, 400, FailureKind.INVALID_REQUEST, b'{"error":{}}', False, 400),
+        (Status.FAILED, 502, FailureKind.STREAM_BROKEN, chat_answer("Go"), True, 502),
+        (Status.EXPIRED, 504, FailureKind.QUEUE_TIMEOUT, b"", False, 504),
+        (Status.CANCELLED, 499, FailureKind.CANCELLED_BY_CALLER, chat_answer("Go"), True, 200),
+        (Status.CANCELLED, 499, FailureKind.CANCELLED_BY_CALLER, b"", False, 409),
+        (Status.DEAD_LETTERED, 502, FailureKind.ATTEMPTS_EXHAUSTED, b"", False, 502),
+    ],
+)
+async def test_every_end_has_its_result(
+    replica: Replica,
+    status: Status,
+    http_status: int,
+    kind: FailureKind,
+    body: bytes,
+    partial: bool,
+    code: int,
+) -> None:
+    _, record = await submit(replica)
+    await replica.other.finish(
+        record, body, status=status, http_status=http_status, failure=Failure(kind=kind), partial=partial
+    )
+    got, headers, found = await get(replica, f"/v1/requests/{record.id}/result")
+    assert got == code
+    if body:
+        assert (found, headers.get("x-headrace-partial")) == (body, "true" if partial else None)
+    else:
+        assert headers["content-type"] == "application/problem+json"
+        assert msgspec.json.decode(found)["code"] == kind.value
+    document = msgspec.json.decode((await get(replica, f"/v1/requests/{record.id}"))[2])
+    assert (document["status"], document["failure"]["code"]) == (status.value, kind.value)
+
+
+async def test_a_cancellation_is_kept_and_one_that_comes_too_late_says_so(replica: Replica) -> None:
+    _, record = await submit(replica)
+    path = f"/v1/requests/{record.id}/cancel"
+    async with replica.session.post(path, headers=replica.as_tenant()) as answer:
+        assert answer.status == 202
+    assert any(isinstance(each, CancelRequest) for each in await replica.other.control())
+    failure = Failure(kind=FailureKind.CANCELLED_BY_CALLER)
+    await replica.other.finish(record, b"", status=Status.CANCELLED, http_status=499, failure=failure)
+    async with replica.session.post(path, headers=replica.as_tenant()) as answer:
+        assert (answer.status, (await answer.json())["status"]) == (200, "cancelled")
+
+
+async def test_another_tenants_id_and_a_forged_one_look_alike(replica: Replica) -> None:
+    _, record = await submit(replica)
+    await replica.other.finish(record, chat_answer("Secret."))
+    forged = record.id[:-1] + ("a" if record.id[-1] != "a" else "b")
+    for tail in ("", "/result", "/events"):
+        foreign = await get(replica, f"/v1/requests/{record.id}{tail}", "birch")
+        fake = await get(replica, f"/v1/requests/{forged}{tail}")
+        assert (foreign[0], foreign[2]) == (404, fake[2])
+        assert fake[0] == 404
+
+
+async def test_events_tell_a_whole_life_and_resume_where_a_reader_was(replica: Replica) -> None:
+    _, record = await submit(replica)
+    path = f"/v1/requests/{record.id}/events"
+    await replica.other.chunk(record, 0, "Good ", so_far=5)
+    async with replica.session.get(path, headers=replica.as_tenant()) as answer:
+        await replica.other.chunk(record, 1, "day", so_far=8)
+        await replica.other.chunk(record, 2, ".", so_far=9, finish_reason="stop")
+        await replica.other.finish(record, chat_answer("Good day."))
+        events = events_in(await answer.read())
+        assert answer.content_type == "text/event-stream"
+    assert "".join(data["text"] for event, _, data in events if event == "text") == "Good day."
+    assert [events[0][0], events[-1][0]] == ["status", "end"]
+    assert events[-1][2]["status"] == "succeeded"
+    first = next(at for event, at, _ in events if event == "text" and at)
+    had = int(first.rsplit("-", 1)[1])
+    resumed = events_in((await get(replica, path, **{"Last-Event-ID": first}))[2])
+    assert "".join(data["text"] for event, _, data in resumed if event == "text") == "Good day."[had:]
+
+
+async def test_a_live_stream_is_resumed_behind_its_last_event_without_a_repeated_word(
+    replica: Replica,
+) -> None:
+    _, record = await submit(replica)
+    path = f"/v1/requests/{record.id}/events"
+    await replica.other.chunk(record, 0, "Good ", so_far=5)
+    async with replica.session.get(path, headers=replica.as_tenant()) as answer:
+        seen = b""
+        while b"event: text" not in seen or not seen.endswith(b"\n\n"):
+            seen += await answer.content.readany()
+    place = next(at for event, at, _ in events_in(seen) if event == "text")
+    assert place is not None
+    resuming = asyncio.create_task(get(replica, path, **{"Last-Event-ID": place}))
+    await replica.other.chunk(record, 1, "day.", so_far=9, finish_reason="stop")
+    await replica.other.finish(record, chat_answer("Good day."), tell=False)
+    events = events_in((await asyncio.wait_for(resuming, 10))[2])
+    assert [data["text"] for event, _, data in events if event == "text"] == ["day."]
+    assert events[-1][0] == "end"
+
+
+async def test_another_attempts_text_begins_with_a_restart(replica: Replica) -> None:
+    _, record = await submit(replica)
+    path = f"/v1/requests/{record.id}/events"
+    async with replica.session.get(path, headers=replica.as_tenant()) as answer:
+        await replica.other.chunk(record, 0, "Bad", so_far=3)
+        await replica.other.chunk(record, 0, "Good", so_far=4, attempt=AttemptId(2, 1), finish_reason="stop")
+        await replica.other.finish(record, chat_answer("Good"), attempt=AttemptId(2, 1))
+        told = [(event, data.get("text")) for event, _, data in events_in(await answer.read())]
+    restart = told.index(("restart", None))
+    assert [text for event, text in told[restart:] if event == "text"] == ["Good"]
+
+
+async def test_hanging_up_on_events_cancels_nothing(replica: Replica) -> None:
+    _, record = await submit(replica)
+    async with replica.session.get(f"/v1/requests/{record.id}/events", headers=replica.as_tenant()) as answer:
+        await answer.content.readany()
+
+    async def closed() -> bool:
+        open_now = replica.telemetry.metrics.registry.get_sample_value("headrace_ingest_open_requests")
+        return open_now == 0
+
+    await eventually_async(closed, "the stream closed")
+    assert not any(isinstance(each, CancelRequest) for each in await replica.other.control())
