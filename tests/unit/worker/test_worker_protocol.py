@@ -10,7 +10,7 @@ from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.reports import Gone, Report
 from headrace.contracts.values import Failure
 from headrace.inference_worker.outcome import Outcome
-from headrace.inference_worker.protocol.inputs import BackendSeen, LaneLost, StopAsked, Work
+from headrace.inference_worker.protocol.inputs import BackendSeen, LaneLost, StopAsked, Work, Written
 from headrace.inference_worker.protocol.outputs import (
     FindLane,
     FollowLane,
@@ -311,8 +311,6 @@ def test_a_backend_that_is_gone_shows_in_the_next_report() -> None:
 
 
 def test_a_result_too_large_for_the_log_ends_with_a_sentence_instead() -> None:
-    from headrace.inference_worker.protocol.inputs import Written
-
     world = World().serve()
     attempt = world.run(1)
     world.turn()

@@ -12,7 +12,7 @@ from headrace.contracts.values import Usage
 from headrace.inference_worker.usage import usage_from
 
 _GROWING = frozenset({"content", "text", "arguments", "refusal", "reasoning", "reasoning_content"})
-_PLAIN_OBJECT = {"chat.completion.chunk": "chat.completion"}
+_CHUNK, _PLAIN = "chat.completion.chunk", "chat.completion"
 _SPOKEN = ("content", "reasoning", "reasoning_content", "refusal")
 
 
@@ -47,7 +47,8 @@ class Assembler:
         if not self._head and not self._choices:
             return b""
         whole = dict(self._head)
-        whole["object"] = _PLAIN_OBJECT.get(whole.get("object", ""), whole.get("object"))
+        if whole.get("object") == _CHUNK:
+            whole["object"] = _PLAIN
         whole["choices"] = [_plain(index, self._choices[index]) for index in sorted(self._choices)]
         return orjson.dumps(whole)
 
