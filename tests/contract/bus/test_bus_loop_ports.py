@@ -196,7 +196,7 @@ def test_a_position_that_was_trimmed_away_is_never_skipped(bench: Bench) -> None
     gone, good = bench.topic("t", partitions=2)
     bench.write(gone, b"0", b"1", b"2", b"3")
     bench.bus.topics("t").trim({gone: 2})
-    reader = bench.reader(gone, good, position=1)
+    reader = bench.bus.loop_reader("reader")
     reader.assign({gone: 1, good: START})
     for _ in range(2):
         error = position_gone(reader)

@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
+from headrace.bus.messages import Place
+
 
 class Client(Protocol):
     """What both of aiokafka's clients have."""
@@ -45,10 +47,6 @@ class BatchConfirmed(Protocol):
 
 class ProducerClient(Client, Protocol):
     """aiokafka's producer, as far as it is used."""
-
-    async def partitions_for(self, topic: str) -> set[int]:
-        """Its partitions."""
-        ...
 
     def create_batch(self) -> Batch:
         """An empty batch."""
@@ -131,8 +129,16 @@ def new_consumer(settings: Mapping[str, Any]) -> ConsumerClient:
     return client
 
 
-async def all_topics(client: ConsumerClient) -> Cluster:
-    """All topics as the brokers have them now; aiokafka's public `topics()` doesn't tell their partitions."""
-    inner: Any = client
-    cluster: Cluster = await inner._client.fetch_all_metadata()  # noqa: SLF001
-    return cluster
+async def all_places(client: ProducerClient | ConsumerClient) -> set[Place]:
+    """All partitions as the brokers have them now. Raises aiokafka's KafkaError.
+
+    aiokafka's own public calls wait long for a topic that doesn't exist, or don't tell its partitions.
+    """
+    untyped: Any = client
+    inner = getattr(untyped, "client", None) or untyped._client  # noqa: SLF001
+    cluster: Cluster = await inner.fetch_all_metadata()
+    return {
+        Place(topic, number)
+        for topic in cluster.topics()
+        for number in cluster.partitions_for_topic(topic) or ()
+    }

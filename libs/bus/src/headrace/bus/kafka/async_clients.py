@@ -45,8 +45,11 @@ async def started(make: Callable[[], C]) -> C:
 
 
 async def stop_producer(client: ProducerClient, within: timedelta) -> None:
-    """Stop a producer; what it hasn't sent by now is given up."""
+    """Stop a producer; what isn't confirmed within this time is given up."""
     inner: Any = client
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within.total_seconds()):
+            await inner.flush()
     # Its own stop() waits for what is unsent, which an idempotent producer never gives up.
     inner._message_accumulator.fail_all(KafkaError("the producer was stopped"))  # noqa: SLF001
     # What its tasks still raise while they are torn down is about batches that were just given up.

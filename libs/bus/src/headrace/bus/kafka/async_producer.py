@@ -5,7 +5,6 @@ Invariant: after any batch failed, the client is replaced: its sequence numbers 
 """
 
 import asyncio
-from collections import defaultdict
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +12,9 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
 )
 
-from headrace.bus.kafka.aiokafka_types import ProducerClient, new_producer
+from headrace.bus.kafka.aiokafka_types import ProducerClient, all_places, new_producer
 from headrace.bus.kafka.async_clients import (
     REQUEST_TIMEOUT_AT_LEAST,
     REQUEST_TIMEOUT_AT_MOST,
@@ -48,7 +46,8 @@ class KafkaAsyncProducer:
             "max_request_size": 2 * MAX_MESSAGE_BYTES,
         }
         self._client: ProducerClient | None = None
-        self._lanes: defaultdict[Place, Lane] = defaultdict(Lane)
+        self._lanes: dict[Place, Lane] = {}
+        self._known: set[Place] = set()
         self._running = False
         self._replacing = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
@@ -65,17 +64,18 @@ class KafkaAsyncProducer:
         if size_of(message) > MAX_MESSAGE_BYTES:
             raise TooLargeError(f"a message is larger than any topic takes: {MAX_MESSAGE_BYTES} bytes")
         loop = asyncio.get_running_loop()
-        pending = Pending(message, self._timeout, loop)
-        lane = self._lanes[message.place]
-        lane.waiting.append(pending)
+        lane = self._lanes.get(message.place)
+        if lane is None:
+            lane = self._lanes[message.place] = Lane(message.place, loop)
+        future = lane.add(message, self._timeout)
         if lane.task is None:
-            lane.task = loop.create_task(self._empty(message.place, lane))
-        return await pending.future
+            lane.task = loop.create_task(self._empty(lane))
+        return await future
 
-    async def _empty(self, place: Place, lane: Lane) -> None:
+    async def _empty(self, lane: Lane) -> None:
         try:
             while batch := lane.take():
-                await self._deliver(place, batch)
+                await self._deliver(lane.place, batch)
         finally:
             lane.task = None
 
@@ -83,7 +83,7 @@ class KafkaAsyncProducer:
         client: ProducerClient | None = None
         try:
             client = await self._sound_client()
-            await _check_exists(client, place)
+            await self._check_exists(client, place)
             offset = await _send(client, place, batch)
         except Exception as error:  # noqa: BLE001 - whatever it was, somebody waits for an answer
             await self._failed(client, place, batch, error)
@@ -91,11 +91,17 @@ class KafkaAsyncProducer:
             for index, pending in enumerate(batch):
                 pending.succeed(offset + index)
 
+    async def _check_exists(self, client: ProducerClient, place: Place) -> None:
+        if place not in self._known:
+            self._known = await all_places(client)
+        if place not in self._known:
+            raise BusError(f"there is no {place.topic}/{place.partition}; run `headrace topics apply`")
+
     async def _failed(
         self, client: ProducerClient | None, place: Place, batch: list[Pending], error: Exception
     ) -> None:
         if client is not None and batch[0].handed_over:
-            self._retire(client)
+            self._retire(client, self._timeout)
         if isinstance(error, _TOO_LARGE) and len(batch) > 1:
             for pending in batch:
                 await self._deliver(place, [pending])
@@ -104,15 +110,17 @@ class KafkaAsyncProducer:
             pending.fail(_bus_error(error, place, handed_over=pending.handed_over))
 
     async def _sound_client(self) -> ProducerClient:
+        if self._client is not None:
+            return self._client
         async with self._replacing:
             if self._client is None:
                 self._client = await started(lambda: new_producer(self._settings))
             return self._client
 
-    def _retire(self, client: ProducerClient) -> None:
+    def _retire(self, client: ProducerClient, within: timedelta) -> None:
         if self._client is client:
             self._client = None
-            task = asyncio.get_running_loop().create_task(stop_producer(client, self._timeout))
+            task = asyncio.get_running_loop().create_task(stop_producer(client, within))
             self._retired.add(task)
             task.add_done_callback(self._retired.discard)
 
@@ -125,17 +133,10 @@ class KafkaAsyncProducer:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
         for lane in self._lanes.values():
-            for pending in lane.take():
-                pending.fail(BusUnavailableError("the producer was stopped before this was written"))
+            lane.close()
         if self._client is not None:
-            self._retire(self._client)
+            self._retire(self._client, REQUEST_TIMEOUT_AT_LEAST)
         await asyncio.gather(*self._retired, return_exceptions=True)
-
-
-async def _check_exists(client: ProducerClient, place: Place) -> None:
-    partitions = await client.partitions_for(place.topic)
-    if place.partition not in partitions:
-        raise BusError(f"{place.topic} has no partition {place.partition}: it has {len(partitions)}")
 
 
 async def _send(client: ProducerClient, place: Place, batch: list[Pending]) -> int:
@@ -160,6 +161,4 @@ def _bus_error(error: Exception, place: Place, *, handed_over: bool) -> BusError
         return BusError(f"writing to {where} isn't allowed")
     if handed_over:
         return DeliveryUnknownError(f"a write to {where} wasn't confirmed: {error!r}")
-    if isinstance(error, UnknownTopicOrPartitionError):
-        return BusError(f"there is no topic {place.topic}; run `headrace topics apply`")
     return BusUnavailableError(f"nothing was written to {where}: {error!r}")

@@ -11,7 +11,7 @@ from datetime import timedelta
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 
-from headrace.bus.kafka.aiokafka_types import ConsumerClient, all_topics, new_consumer
+from headrace.bus.kafka.aiokafka_types import ConsumerClient, all_places, new_consumer
 from headrace.bus.kafka.async_clients import started
 from headrace.bus.kafka.connection import ANSWER_WITHIN, MAX_MESSAGE_BYTES, KafkaConnection, milliseconds
 from headrace.bus.messages import Place, Received
@@ -54,6 +54,8 @@ class KafkaAsyncReader:
             "auto_offset_reset": "none",
             "isolation_level": "read_committed",
             "max_partition_fetch_bytes": MAX_MESSAGE_BYTES,
+            # A question about offsets, and a new assignment, wait for the fetch that is under way.
+            "fetch_max_wait_ms": 100,
             "request_timeout_ms": milliseconds(2 * ANSWER_WITHIN),
             "retry_backoff_ms": 50,
         }
@@ -145,14 +147,9 @@ class KafkaAsyncReader:
 
     async def _ask_topics(self) -> None:
         try:
-            cluster = await all_topics(self._started())
+            self._known = await all_places(self._started())
         except KafkaError as error:
             raise BusUnavailableError(f"asking for the topics failed: {error!r}") from error
-        self._known = {
-            Place(topic, number)
-            for topic in cluster.topics()
-            for number in cluster.partitions_for_topic(topic) or ()
-        }
 
     def _started(self) -> ConsumerClient:
         if self._client is None:

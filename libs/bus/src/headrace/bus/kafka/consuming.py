@@ -14,7 +14,7 @@ from confluent_kafka import Message as ClientMessage
 
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
 from headrace.bus.kafka.gate import Gate
-from headrace.bus.kafka.narrowing import at, place_of, received_of
+from headrace.bus.kafka.narrowing import all_at, at, place_of, received_of
 from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, verdict_of
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, START, BusError, PositionGoneError
@@ -25,6 +25,9 @@ _GONE = {
     KafkaError._NO_OFFSET,  # noqa: SLF001
     KafkaError.OFFSET_OUT_OF_RANGE,
 }
+
+_UNSET = {-1, -1001}
+"""What librdkafka gives for an offset when an error is about none."""
 
 
 def consumer_settings(connection: KafkaConnection, name: str, group: str) -> dict[str, Any]:
@@ -81,16 +84,19 @@ class Consuming:
         found = []
         for message in messages:
             if (error := message.error()) is not None:
-                self._note(error, place_of(message))
+                self._note(error, message)
                 continue
             record = received_of(message)
             if self.gate.admits(record):
                 found.append(record)
         return found
 
-    def _note(self, error: KafkaError, place: Place) -> None:
-        if error.code() in _GONE and place in self.gate.positions:
-            position = self.gate.positions[place]
+    def _note(self, error: KafkaError, message: ClientMessage) -> None:
+        place, offset = place_of(message), message.offset()
+        if error.code() in _GONE:
+            position = self.gate.positions.get(place)
+            if position is None or offset not in {position, None, *_UNSET}:
+                return  # about an assignment that isn't any more
             sentence = f"offset {position} of {place.topic}/{place.partition} is gone: {error.str()}"
             self._gone[place] = PositionGoneError(place, position, sentence)
         elif verdict_of(error) is Verdict.REFUSED:
@@ -141,22 +147,18 @@ class Consuming:
     def resolve(self, positions: Mapping[Place, int]) -> dict[Place, int]:
         """START and END as offsets. Raises BusError for what doesn't exist, BusUnavailableError."""
         self.check_exist(positions)
-        return {place: self._offset_of(place, position) for place, position in positions.items()}
-
-    def _offset_of(self, place: Place, position: int) -> int:
-        if position not in {START, END}:
-            return position
-        start, end = self.ends_of(place)
-        return start if position == START else end
-
-    def ends_of(self, place: Place) -> tuple[int, int]:
-        """The first offset and the one after the last committed record, asked of the broker."""
+        named = {place: position for place, position in positions.items() if position in {START, END}}
+        if not named:
+            return dict(positions)
+        # START and END are what ListOffsets takes in place of a time; one request for all, where a watermark is two for each.
         try:
-            return self.client.get_watermark_offsets(at(place), ANSWER_WITHIN.total_seconds())
+            found = self.client.offsets_for_times(all_at(named), ANSWER_WITHIN.total_seconds())
         except KafkaException as exception:
-            raise call_error(
-                error_in(exception), f"asking for the ends of {place.topic} failed"
-            ) from exception
+            raise call_error(error_in(exception), "asking for the ends of logs failed") from exception
+        for one in found:
+            if one.error is not None:
+                raise call_error(one.error, f"asking for the ends of {one.topic} failed")
+        return dict(positions) | {Place(one.topic, one.partition): one.offset for one in found}
 
     def check_exist(self, places: Iterable[Place]) -> None:
         """Raises BusError for a topic or partition that doesn't exist: the client would wait for it in silence."""

@@ -16,7 +16,8 @@ from headrace.bus.ports import BusError
 
 SESSION = timedelta(seconds=6)
 """A member that is killed keeps its partitions for so long."""
-HEARTBEAT = timedelta(seconds=1.5)
+HEARTBEAT = timedelta(seconds=0.5)
+"""Also how soon a member learns that another has come or gone."""
 
 
 class KafkaGroupReader:

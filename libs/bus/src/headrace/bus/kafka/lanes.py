@@ -1,82 +1,98 @@
 """The sends of an asyncio producer that wait for their turn, one lane for each partition. Called by KafkaAsyncProducer.
 
 Invariant: a lane has one batch on the way at a time, so that order is kept; what gathers meanwhile goes together as the
-next batch. A send that its caller gave up on before it was handed over is never handed over.
+next batch. A send that ran out of time before it was handed over is never handed over.
 """
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from datetime import timedelta
 
-from headrace.bus.messages import Message
+from headrace.bus.messages import Message, Place
 from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError
 
 BATCH_BYTES = 512 * 1024
-"""A batch is closed by the message that reaches this; a larger message goes alone."""
+"""A batch is closed before the message that would make it larger; a larger message goes alone."""
 _RECORD_OVERHEAD = 32
 
 
 def size_of(message: Message) -> int:
     """About the bytes that the message takes in the log."""
-    headers = sum(len(name) + len(value) + 8 for name, value in message.headers)
-    return _RECORD_OVERHEAD + len(message.key or b"") + len(message.value or b"") + headers
+    size = _RECORD_OVERHEAD + len(message.key or b"") + len(message.value or b"")
+    for name, value in message.headers:
+        size += len(name) + len(value) + 8
+    return size
 
 
 class Pending:
-    """One send. `handed_over`: from here on it may be in the log."""
+    """One send. `deadline` is in the loop's time, seconds. `handed_over`: from here on it may be in the log."""
 
-    __slots__ = ("_timer", "future", "handed_over", "message", "size")
+    __slots__ = ("deadline", "future", "handed_over", "message", "size")
 
-    def __init__(self, message: Message, timeout: timedelta, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, message: Message, deadline: float, future: asyncio.Future[int]) -> None:
         self.message, self.size = message, size_of(message)
+        self.deadline, self.future = deadline, future
         self.handed_over = False
-        self.future: asyncio.Future[int] = loop.create_future()
-        self._timer = loop.call_later(timeout.total_seconds(), self._expire)
-
-    @property
-    def given_up(self) -> bool:
-        """Whether it ran out of time before it was handed over: it must not be written any more."""
-        return self.future.done() and not self.future.cancelled() and not self.handed_over
-
-    def _expire(self) -> None:
-        where = f"{self.message.topic}/{self.message.partition}"
-        if self.handed_over:
-            self.fail(DeliveryUnknownError(f"a write to {where} wasn't confirmed in time"))
-        else:
-            self.fail(BusUnavailableError(f"nothing was written to {where}: earlier writes are stuck"))
 
     def succeed(self, offset: int) -> None:
-        """Confirmed."""
-        self._timer.cancel()
+        """Confirmed. A caller that was cancelled isn't told."""
         if not self.future.done():
             self.future.set_result(offset)
 
     def fail(self, error: BusError) -> None:
         """Refused, or not known."""
-        self._timer.cancel()
         if not self.future.done():
             self.future.set_exception(error)
 
 
-@dataclass
 class Lane:
-    """What waits for one partition, and the task that empties it while there is something."""
+    """What waits for one partition, what is on the way to it, and the task that empties it while there is something."""
 
-    waiting: deque[Pending] = field(default_factory=deque)
-    task: asyncio.Task[None] | None = None
+    def __init__(self, place: Place, loop: asyncio.AbstractEventLoop) -> None:
+        self.place = place
+        self.task: asyncio.Task[None] | None = None
+        self._loop = loop
+        self._waiting: deque[Pending] = deque()
+        self._under_way: list[Pending] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, message: Message, timeout: timedelta) -> asyncio.Future[int]:
+        """Put a message at the end; what becomes of it."""
+        pending = Pending(message, self._loop.time() + timeout.total_seconds(), self._loop.create_future())
+        self._waiting.append(pending)
+        # All sends get the same time, so the lane needs one timer, for the eldest; a timer for each costs as much as a send.
+        if self._timer is None:
+            self._timer = self._loop.call_at(pending.deadline, self._expire)
+        return pending.future
 
     def take(self) -> list[Pending]:
-        """The next batch, without what was given up on; at least one message unless the lane is empty."""
+        """The next batch; at least one message unless the lane is empty."""
         batch: list[Pending] = []
         size = 0
-        while self.waiting:
-            following = self.waiting[0]
-            if following.given_up:
-                self.waiting.popleft()
-                continue
-            if batch and size + following.size > BATCH_BYTES:
-                break
+        while self._waiting and (not batch or size + self._waiting[0].size <= BATCH_BYTES):
+            following = self._waiting.popleft()
             size += following.size
-            batch.append(self.waiting.popleft())
+            batch.append(following)
+        self._under_way = batch
         return batch
+
+    def _expire(self) -> None:
+        now, where = self._loop.time(), f"{self.place.topic}/{self.place.partition}"
+        for pending in self._under_way:
+            if pending.deadline <= now:
+                pending.fail(DeliveryUnknownError(f"a write to {where} wasn't confirmed in time"))
+        while self._waiting and self._waiting[0].deadline <= now:
+            stuck = BusUnavailableError(f"nothing was written to {where}: earlier writes are stuck")
+            self._waiting.popleft().fail(stuck)
+        left = [one.deadline for one in (*self._under_way, *self._waiting) if one.deadline > now]
+        self._timer = self._loop.call_at(min(left), self._expire) if left else None
+
+    def close(self) -> None:
+        """Give up what isn't confirmed yet."""
+        for pending in self._under_way:
+            pending.fail(DeliveryUnknownError("the producer was stopped before this was confirmed"))
+        for pending in self._waiting:
+            pending.fail(BusUnavailableError("the producer was stopped before this was written"))
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()

@@ -7,6 +7,7 @@ from headrace.bus.kafka.connection import KafkaConnection
 from headrace.bus.kafka.consuming import Consuming, consumer_settings
 from headrace.bus.kafka.narrowing import all_at, at
 from headrace.bus.messages import Place, Received
+from headrace.bus.ports import END
 
 
 class KafkaLoopReader:
@@ -39,7 +40,7 @@ class KafkaLoopReader:
 
     def committed_end(self, place: Place) -> int:
         """The offset after the last committed record, asked of the broker. Raises BusUnavailableError."""
-        return self._consuming.ends_of(place)[1]
+        return self._consuming.resolve({place: END})[place]
 
     def close(self) -> None:
         """As LoopReader.close."""

@@ -5,6 +5,7 @@ only repeats that failure: its producer may have a transaction in flight, and on
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
@@ -156,8 +157,10 @@ class KafkaFencedState:
         """As FencedState.close."""
         producer, self._producer, self._claimed = self._producer, None, False
         if producer is not None:
-            producer.purge()
-            producer.flush(POLL_S)
+            # A fenced producer raises what everybody knows by now.
+            with suppress(KafkaException):
+                producer.purge()
+                producer.flush(POLL_S)
 
     def _producer_claimed(self) -> Producer:
         if self._producer is None or not self._claimed:

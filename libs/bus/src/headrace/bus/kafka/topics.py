@@ -87,7 +87,8 @@ class KafkaTopics:
             for topic in topics
         ]
         self._create(new)
-        self._await_visible([topic.name for topic in topics])
+        names = [topic.name for topic in topics]
+        self._await_shown(lambda: len(self._existing(names)) == len(names))
 
     def _create(self, new: list[NewTopic]) -> None:
         client = self._admin.current()
@@ -100,11 +101,12 @@ class KafkaTopics:
                 if error_in(exception).code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise self._admin.failure(client, exception, f"creating {name} failed") from exception
 
-    def _await_visible(self, names: list[str]) -> None:
+    def _await_shown(self, shown: Callable[[], bool]) -> None:
+        # The controller has decided; brokers follow a little later.
         deadline = monotonic() + _VISIBLE_WITHIN_S
-        while len(self._existing(names)) < len(names):
+        while not shown():
             if monotonic() > deadline:
-                raise BusUnavailableError("topics were created, but the brokers don't show them yet")
+                raise BusUnavailableError("topics were changed, but the brokers don't show it yet")
             sleep(_LOOK_AGAIN_S)
 
     def add_partitions(self, name: str, total: int) -> None:
@@ -115,6 +117,7 @@ class KafkaTopics:
             ),
             f"growing {name} failed",
         )
+        self._await_shown(lambda: self.describe([name])[name].partitions == total)
 
     def set_configs(self, name: str, configs: Mapping[str, str]) -> None:
         """As Topics.set_configs."""
@@ -127,6 +130,7 @@ class KafkaTopics:
             lambda client: client.incremental_alter_configs([resource], request_timeout=_WAIT_S),
             f"changing the settings of {name} failed",
         )
+        self._await_shown(lambda: self._configs([name])[name].items() >= dict(configs).items())
 
     def trim(self, before: Mapping[Place, int]) -> None:
         """As Topics.trim."""
