@@ -3,13 +3,15 @@
 Used by tests/support/scheduler_runs.py. Each has `turn()`, called once a step of time, and may be crashed or paused.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
-from headrace.bus.messages import Message, Place, message_of
-from headrace.bus.ports import START
-from headrace.contracts.commands import Buried, Cancel, CancelReason, Fence, Run
+from headrace.bus.messages import Message, Place, Received, message_of
+from headrace.bus.newest import newest_of_each_key
+from headrace.bus.ports import START, Confirmation
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import decode
+from headrace.contracts.commands import Buried, Cancel, CancelReason, Fence, Run
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId, boot_id
 from headrace.contracts.lifecycle import Status
@@ -17,7 +19,6 @@ from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload, Usage
-from headrace.bus.newest import newest_of_each_key
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import read_state, restore
@@ -120,8 +121,9 @@ class SimScheduler:
         places, self.asked = self.asked[1], None
         return {where: len(self.world.logs[where]) for where in places}
 
-    def _read(self) -> list:  # type: ignore[type-arg]
-        rng, now, found = self.world.rng, self.world.now_ms, []
+    def _read(self) -> list[Received]:
+        rng, now = self.world.rng, self.world.now_ms
+        found: list[Received] = []
         for where in self.at:
             if self.world.faulty and rng.random() < 0.01:
                 self.stalled[where] = now + rng.randint(100, 3_000)
@@ -133,12 +135,33 @@ class SimScheduler:
         return found
 
 
+@dataclass
+class Ran:
+    """A run as it really happened. `disturbed`: its worker was paused or killed meanwhile."""
+
+    request: str
+    began_ms: int
+    ended_ms: int | None
+    disturbed: bool = False
+
+
+@dataclass
+class InHand:
+    """An attempt in a worker's hands; `todo`: the records still to be acknowledged."""
+
+    run: Run
+    finish_ms: int
+    todo: list[Message]
+    ran: Ran
+    sent: bool = False
+
+
 class SimWorker:
-    """One worker; each registration is a boot. `runs`: (request, boot, began, ended) as they really happened."""
+    """One worker; each registration is a boot. `runs`: what really happened."""
 
     def __init__(self, world: World, name: str, lane: int, *, retries: bool) -> None:
         self.world, self.name, self.lane, self.retries = world, name, lane, retries
-        self.runs: list[list[object]] = []
+        self.runs: list[Ran] = []
         self._register()
 
     def crash(self) -> None:
@@ -150,7 +173,7 @@ class SimWorker:
     def disturb(self) -> None:
         """It is paused: it will go on later, believing all is well."""
         for run in self.runs:
-            run[4] = run[4] or run[3] is None
+            run.disturbed = run.disturbed or run.ended_ms is None
 
     def _register(self) -> None:
         world = self.world
@@ -158,7 +181,7 @@ class SimWorker:
         self.boot = boot_id(world.now.wall_ms, world.rng.randbytes(10))
         self.position = len(world.logs[place(TopicKind.WORK, self.lane)])
         self.epoch, self.registered = 0, False
-        self.held: dict[AttemptId, dict] = {}  # type: ignore[type-arg]
+        self.held: dict[AttemptId, InHand] = {}
         self.seen: set[AttemptId] = set()
         self.lease_ms, self.reporting = world.now_ms, False
         self._report()
@@ -166,13 +189,13 @@ class SimWorker:
     def _report(self) -> None:
         held = tuple(
             Held(
-                attempt=h["run"].attempt,
-                id=h["run"].request.id,
-                tenant=h["run"].request.tenant,
-                tier=h["run"].request.tier,
-                origin=h["run"].origin,
-                attempts=h["run"].attempts,
-                charge=h["run"].charge,
+                attempt=h.run.attempt,
+                id=h.run.request.id,
+                tenant=h.run.request.tenant,
+                tier=h.run.request.tier,
+                origin=h.run.origin,
+                attempts=h.run.attempts,
+                charge=h.run.charge,
                 tokens=3,
                 running=True,
             )
@@ -204,13 +227,13 @@ class SimWorker:
             self._register()
             return
         for attempt, held in list(self.held.items()):
-            if now >= held["finish"] and not held["sent"]:
-                held["record"][3] = held["record"][3] or now
-                held["sent"] = True
+            if now >= held.finish_ms and not held.sent:
+                held.ran.ended_ms = held.ran.ended_ms or now
+                held.sent = True
                 self._send_next(attempt)
 
-    def _confirmed(self, confirmation) -> None:  # type: ignore[no-untyped-def]
-        kind, value = confirmation.token
+    def _confirmed(self, confirmation: Confirmation) -> None:
+        kind, value = cast("tuple[str, Any]", confirmation.token)
         if kind == "report":
             self.reporting = False
             if confirmation.offset is not None:
@@ -223,11 +246,11 @@ class SimWorker:
                 self._report()
         elif value in self.held:
             if confirmation.offset is not None:
-                self.held[value]["todo"].pop(0)
+                self.held[value].todo.pop(0)
             self._send_next(value)
 
     def _send_next(self, attempt: AttemptId) -> None:
-        todo = self.held[attempt]["todo"]
+        todo = self.held[attempt].todo
         if todo:
             self.sender.send(todo[0], ("record", attempt))
         else:
@@ -256,20 +279,22 @@ class SimWorker:
         world, now = self.world, self.world.now_ms
         lapsed = now - self.lease_ms > 2_500
         fails = self.retries and world.faulty and world.rng.random() < 0.3
-        record = [run.request.id, self.boot, now, now if lapsed else None, False]
+        ran = Ran(run.request.id, now, now if lapsed else None)
         if not lapsed:
-            self.runs.append(record)
+            self.runs.append(ran)
         self.seen.add(run.attempt)
-        todo = self._retry_at(run, started=not lapsed) if lapsed or fails else self._done(run, Status.SUCCEEDED)
+        todo = (
+            self._retry_at(run, started=not lapsed) if lapsed or fails else self._done(run, Status.SUCCEEDED)
+        )
         finish = now if lapsed else now + world.rng.randint(50, 2_000)
-        self.held[run.attempt] = {"run": run, "finish": finish, "todo": todo, "sent": False, "record": record}
+        self.held[run.attempt] = InHand(run, finish, todo, ran)
 
     def _cancel(self, cancel: Cancel) -> None:
         held = self.held.get(cancel.attempt)
-        if held is not None and not held["sent"]:
-            both = self._done(held["run"], Status.CANCELLED)
-            held["todo"] = both[1:] if cancel.reason is CancelReason.SUPERSEDED else both
-            held["finish"] = self.world.now_ms
+        if held is not None and not held.sent:
+            both = self._done(held.run, Status.CANCELLED)
+            held.todo = both[1:] if cancel.reason is CancelReason.SUPERSEDED else both
+            held.finish_ms = self.world.now_ms
 
     def _done(self, run: Run, status: Status) -> list[Message]:
         request = run.request
@@ -291,7 +316,9 @@ class SimWorker:
             payload=Payload(size=0),
             worker=self.boot,
         )
-        record = self._attempt(run, Verdict.DONE, status=status, usage=Usage(prompt_tokens=5, completion_tokens=7))
+        record = self._attempt(
+            run, Verdict.DONE, status=status, usage=Usage(prompt_tokens=5, completion_tokens=7)
+        )
         return [message_of(place(TopicKind.RESULTS, request.partition), result), record]
 
     def _retry_at(self, run: Run, *, started: bool) -> list[Message]:
@@ -314,9 +341,8 @@ class SimWorker:
 
     def _end_runs(self, *, disturbed: bool) -> None:
         for run in self.runs:
-            if run[3] is None:
-                run[3], run[4] = self.world.now_ms, disturbed
+            if run.ended_ms is None:
+                run.ended_ms, run.disturbed = self.world.now_ms, disturbed
 
 
 Process = SimScheduler | SimWorker
-Maker = Callable[[], Process]

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from headrace.bus.messages import message_of
+from headrace.bus.messages import Message, message_of
 from headrace.contracts.checkpoints import Finished, Ownership
 from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.control import CancelRequest
@@ -13,8 +14,7 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
-from headrace.bus.messages import Message
-from tests.support.scheduler_processes import STATE, SimScheduler, SimWorker
+from tests.support.scheduler_processes import STATE, Process, Ran, SimScheduler, SimWorker
 from tests.support.scheduler_world import POOL, World, place
 
 KEY = b"k" * 32
@@ -52,7 +52,8 @@ class History:
         while self.world.now_ms < END_MS and not self._at_rest():
             self.world.advance()
             self._callers()
-            for process in [*self.schedulers, *self.workers]:
+            processes: list[Process] = [*self.schedulers, *self.workers]
+            for process in processes:
                 if not self._faults(process):
                     process.turn()
         return self._judge()
@@ -93,7 +94,13 @@ class History:
             return
         wall = world.now.wall_ms
         made = mint_request_id(
-            KEY, tenant=tenant, pool=POOL, tier=tier, partition=partition, wall_ms=wall, random=rng.randbytes(10)
+            KEY,
+            tenant=tenant,
+            pool=POOL,
+            tier=tier,
+            partition=partition,
+            wall_ms=wall,
+            random=rng.randbytes(10),
         )
         record = RequestRecord(
             id=made,
@@ -121,7 +128,7 @@ class History:
             world.append(message_of(place(TopicKind.CONTROL), cancel))
             self.accepted.cancelled_ms[made] = world.now_ms
 
-    def _faults(self, process: SimScheduler | SimWorker) -> bool:
+    def _faults(self, process: Process) -> bool:
         """Whether it does nothing in this step."""
         world = self.world
         if world.now_ms < self.paused_until.get(process, 0):
@@ -155,17 +162,18 @@ class History:
         return bad + self._judge_rest()
 
     def _judge_runs(self) -> list[str]:
-        bad, by_request = [], defaultdict(list)
-        for run in sorted((run for w in self.workers for run in w.runs), key=lambda run: int(str(run[2]))):
-            by_request[run[0]].append(run)
+        bad = []
+        by_request: defaultdict[str, list[Ran]] = defaultdict(list)
+        for run in sorted((run for w in self.workers for run in w.runs), key=lambda run: run.began_ms):
+            by_request[run.request].append(run)
         for request, runs in by_request.items():
-            for a, b in zip(runs, runs[1:], strict=False):
-                if (a[3] or END_MS) > b[2] and not a[4]:
+            for a, b in pairwise(runs):
+                if (a.ended_ms or END_MS) > b.began_ms and not a.disturbed:
                     bad.append(f"C: {request} ran twice at a time")
             if not self.worker_faults and not self.retries and len(runs) > 1:
                 bad.append(f"D: {request} ran {len(runs)} times")
-            cancelled = self.accepted.cancelled_ms.get(str(request))
-            if cancelled is not None and runs[-1][2] > cancelled + 40_000:
+            cancelled = self.accepted.cancelled_ms.get(request)
+            if cancelled is not None and runs[-1].began_ms > cancelled + 40_000:
                 bad.append(f"F: {request} started long after it was cancelled")
         return bad
 
@@ -175,10 +183,14 @@ class History:
         if owner is None:
             return ["no owner at the end"]
         tiers = owner.state.accounts.tiers
-        accounts = [t.account for t in tiers.values()] + [a for t in tiers.values() for a in t.tenants.values()]
+        accounts = [t.account for t in tiers.values()] + [
+            a for t in tiers.values() for a in t.tenants.values()
+        ]
         left = [a for a in accounts if a.in_flight or a.charged]
         windows = [p for p in owner.state.partitions.by_place.values() if p.records or p.size]
-        return [f"G: charges left over: {left}"] * bool(left) + [f"H: windows not empty: {windows}"] * bool(windows)
+        return [f"G: charges left over: {left}"] * bool(left) + [f"H: windows not empty: {windows}"] * bool(
+            windows
+        )
 
     def _state(self) -> list[object]:
         return [decode(TopicKind.STATE, r.header) for r in self.world.logs[STATE]]

@@ -30,7 +30,10 @@ def policy(tenant_partitions: int = 2, lanes: int = 3) -> Policy:
                 "interactive": {"weight": 4, "floor_percent": 10, "queue_timeout": "10m"},
                 "batch": {"weight": 1, "floor_percent": 5, "queue_timeout": "24h"},
             },
-            "tenants": {"a": {"weight": 1, "default_tier": "batch"}, "b": {"weight": 3, "default_tier": "batch"}},
+            "tenants": {
+                "a": {"weight": 1, "default_tier": "batch"},
+                "b": {"weight": 3, "default_tier": "batch"},
+            },
             "topics": {"tenant_partitions": tenant_partitions, "lanes": lanes, "gateways": 1},
         }
     )
@@ -83,7 +86,8 @@ class World:
     """The logs and the wire. `faults_end_ms`: from then on nothing more goes wrong."""
 
     def __init__(self, seed: int, faults_end_ms: int = 12_000) -> None:
-        self.rng, self.now_ms, self.faults_end_ms = Random(seed), 0, faults_end_ms
+        self.rng = Random(seed)  # noqa: S311 a seed is a history
+        self.now_ms, self.faults_end_ms = 0, faults_end_ms
         self.logs: defaultdict[Place, list[Received]] = defaultdict(list)
         self.wire: list[Parcel] = []
         self.out_until: defaultdict[Place, int] = defaultdict(int)
@@ -129,11 +133,8 @@ class World:
             where = self.rng.choice(list(self.logs))
             self.out_until[where] = self.now_ms + self.rng.randint(500, 4_000)
             self.seen["partition out"] += 1
-        still = []
-        for parcel in sorted(self.wire, key=lambda p: p.arrives_ms):
-            if not self._arrived(parcel):
-                still.append(parcel)
-        self.wire = still
+        in_order = sorted(self.wire, key=lambda p: p.arrives_ms)
+        self.wire = [parcel for parcel in in_order if not self._arrived(parcel)]
 
     def _arrived(self, parcel: Parcel) -> bool:
         if parcel.lost:
@@ -152,7 +153,9 @@ class World:
 
     def crash(self, sender: Sender) -> None:
         """Its process died: what it had under way arrives or doesn't."""
-        self.wire = [p for p in self.wire if p.sender is not sender or (not p.lost and self.rng.random() < 0.5)]
+        self.wire = [
+            p for p in self.wire if p.sender is not sender or (not p.lost and self.rng.random() < 0.5)
+        ]
 
     def read(self, where: Place, position: int) -> list[Received]:
         """All that stands there from `position` on; nothing while it is unavailable."""

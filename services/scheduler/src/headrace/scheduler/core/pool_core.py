@@ -1,6 +1,7 @@
-"""The core of one owned pool: a pure fold, `step(inputs, now) -> Outputs`. Driven by pool_loop; the whole protocol's order is here.
+"""The core of one owned pool: a pure fold, `step(inputs, now) -> Outputs`. Driven by pool_loop.
 
-Invariant: nothing is released and no terminal record sent before the gate is open; terminal records also need the lease.
+The order in which the protocol's parts act is here. Invariant: nothing is released and no terminal record sent before the
+gate is open; terminal records also need the lease.
 """
 
 from headrace.bus.messages import Message, Place
@@ -111,13 +112,11 @@ class PoolCore:
             state.count("checkpoints")
         if inputs.ends is not None:
             state.ends.answer(inputs.ends)
-        before = len(state.tracked)
         for kind in range(len(self._kinds)):
             for received in inputs.records:
                 if self._order[received.topic] == kind:
                     self._kinds[kind](received)
         self._answering.completed(state.out.counts.get("attempts_done", 0))
-        state.count("tracked", len(state.tracked) - before)
 
     def _confirmed(self, confirmation: Confirmation) -> None:
         token = confirmation.token

@@ -13,7 +13,7 @@ from headrace.contracts.values import Origin
 
 @dataclass(slots=True, eq=False)
 class Absence:
-    """`until`: the end of its attempts partition, asked for after the absence; read up to there, it is lost. None: not told."""
+    """`until`: the end of its attempts partition, asked for after the absence; read to there, it is lost. None: not told."""
 
     until: int | None = None
 

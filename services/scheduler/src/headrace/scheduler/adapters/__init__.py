@@ -1,0 +1,1 @@
+"""What the scheduler's ports are in real life."""

@@ -1,0 +1,72 @@
+"""What the pools do, as metrics and log lines. Given to pool_loop as its Watcher by wiring.
+
+Invariant: logs once, here, with ids and never a payload; no label grows with tenants or requests.
+"""
+
+from collections.abc import Sequence
+
+from headrace.contracts.observations import QueueState
+from headrace.contracts.outcomes import Verdict
+from headrace.runtime.logging import get_logger
+from headrace.runtime.metrics import LATENCY_BUCKETS, Metrics
+from headrace.scheduler.core.step import Notice, Outputs
+
+_VERDICTS = {f"attempts_{verdict}": str(verdict) for verdict in Verdict} | {
+    "attempts_lost": "lost",
+    "attempts_worker_died": "worker_died",
+}
+
+
+class Observing:
+    """Metrics and log of the scheduler."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        pool, tier = ("pool",), ("pool", "tier")
+        self._log = get_logger("scheduler")
+        self._depth = metrics.gauge("queue_depth", "Requests that wait.", tier)
+        self._oldest = metrics.gauge(
+            "queue_oldest_wait_seconds", "Wait of the oldest request that waits.", tier
+        )
+        self._wait = metrics.histogram("queue_wait_seconds", "How long released requests had waited.", tier)
+        self._in_flight = metrics.gauge("attempts_in_flight", "Attempts in workers' hands.", pool)
+        self._paused = metrics.gauge("paused_partitions", "Request partitions not read at present.", pool)
+        self._attempts = metrics.counter(
+            "attempts_total", "Attempts by what they came to.", ("pool", "verdict")
+        )
+        self._decisions = metrics.counter("decisions_total", "Decisions taken.", ("pool", "decision"))
+        self._checkpoint = metrics.histogram(
+            "checkpoint_seconds", "From a checkpoint's begin to its commit.", pool, LATENCY_BUCKETS
+        )
+        self._takeovers = metrics.counter("takeovers_total", "Pools taken over.", pool)
+
+    def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], in_flight: int) -> None:
+        """As Watcher.stepped."""
+        for tier, waited_ms in outputs.waits_ms:
+            self._wait.labels(pool, tier).observe(waited_ms / 1000)
+        if outputs.counts:
+            self._count(pool, outputs)
+            self._in_flight.labels(pool).set(in_flight)
+            self._paused.labels(pool).set(len(outputs.paused))
+            for state in states:
+                self._depth.labels(pool, state.tier).set(state.depth)
+                self._oldest.labels(pool, state.tier).set(state.oldest_wait_ms / 1000)
+        for notice in outputs.notices:
+            self.noticed(notice)
+
+    def noticed(self, notice: Notice) -> None:
+        """As Watcher.noticed."""
+        write = self._log.warning if notice.warning else self._log.info
+        write(notice.event, **notice.fields)
+
+    def took_over(self, pool: str) -> None:
+        """As Watcher.took_over."""
+        self._takeovers.labels(pool).inc()
+
+    def _count(self, pool: str, outputs: Outputs) -> None:
+        for what, count in outputs.counts.items():
+            if what in _VERDICTS:
+                self._attempts.labels(pool, _VERDICTS[what]).inc(count)
+            elif what == "checkpoint_ms":
+                self._checkpoint.labels(pool).observe(count / 1000)
+            elif what != "checkpoints":
+                self._decisions.labels(pool, what).inc(count)

@@ -1,0 +1,131 @@
+"""An owned pool's turn: read, step the core, send what it says. Driven by pool_loop; all I/O of an owner is here.
+
+Invariant: nothing waits but one bounded read; whoever lost the pool throws away what it had queued.
+"""
+
+from datetime import timedelta
+from time import monotonic
+
+from headrace.bus.messages import Place, Received
+from headrace.bus.ports import (
+    BusError,
+    BusUnavailableError,
+    Confirmation,
+    EndsAsked,
+    FencedState,
+    QueueFullError,
+    TooLargeError,
+)
+from headrace.contracts.clock import Now
+from headrace.scheduler.core.pool_core import PoolCore
+from headrace.scheduler.core.step import Inputs, Outputs, Send
+from headrace.scheduler.ports import PoolBus, RunTracing
+
+_BATCH = 500
+_SOON = timedelta(milliseconds=5)
+_FAREWELL = timedelta(seconds=2)
+
+
+class Owning:
+    """One pool while it is ours."""
+
+    def __init__(
+        self, core: PoolCore, state: FencedState, bus: PoolBus, name: str, tracing: RunTracing
+    ) -> None:
+        self.core, self._state, self._tracing = core, state, tracing
+        timings = core.state.setting.timings
+        self._producer = bus.loop_producer(name, delivery_timeout=timings.delivery)
+        self._reader, self._ends = bus.loop_reader(name), bus.ends(name)
+        self._reader.assign(core.positions())
+        self._refused: list[Confirmation] = []
+        self._question: tuple[tuple[Place, ...], EndsAsked] | None = None
+        self._committing, self._claimed = False, True
+        self._paused: set[Place] = set()
+        self._wake_ms, self._busy = 0, True
+
+    def turn(self, clock_now: Now, records: list[Received]) -> Outputs:
+        """One step with what was read. Raises FencedError, CommitFailedError when the pool is lost, and BusError."""
+        confirmations = self._refused + self._producer.confirmations()
+        self._refused = []
+        outputs = self.core.step(
+            Inputs(records, confirmations, self._answered(), self._has_committed()), clock_now
+        )
+        self._carry_out(outputs)
+        return outputs
+
+    def read(self, wait: timedelta) -> list[Received]:
+        """What is there, waiting no longer than `wait`. Raises PositionGoneError."""
+        try:
+            return self._reader.read(_BATCH, wait)
+        except BusUnavailableError:
+            return []
+
+    def longest_wait(self, now: Now) -> timedelta:
+        """How long the next read may wait for a record."""
+        until = timedelta(milliseconds=max(0, self._wake_ms - now.boot_ms))
+        return min(until, _SOON) if self._busy else until
+
+    def release(self, now: Now) -> None:
+        """A clean stop: let the next owner take over at once. What can't be done in a moment is left undone."""
+        try:
+            self._await_commit()
+            self._producer.flush(_FAREWELL)
+            self._state.begin(self.core.release(now))
+            self._committing = True
+            self._await_commit()
+        except BusError:
+            return  # whoever stands by will notice by our silence
+
+    def close(self, *, drop: bool) -> None:
+        """Let go of all clients. `drop`: the pool is lost, so nothing more may be written."""
+        self._producer.close(drop=drop)
+        self._reader.close()
+        self._ends.close()
+        self._state.close()
+
+    def _carry_out(self, outputs: Outputs) -> None:
+        for send in outputs.sends:
+            self._send(send)
+        if outputs.ask_ends:
+            self._question = (outputs.ask_ends, self._ends.ask(outputs.ask_ends))
+        if outputs.checkpoint:
+            self._state.begin(outputs.checkpoint)
+            self._committing = True
+        if outputs.paused != self._paused:
+            self._paused = outputs.paused
+            self._reader.pause(outputs.paused)
+        self._wake_ms, self._busy = outputs.wake_ms, outputs.busy
+
+    def _send(self, send: Send) -> None:
+        message = send.message if send.waited_ms is None else self._tracing.continued(send)
+        try:
+            self._producer.send(message, send.token)
+        except (QueueFullError, TooLargeError) as error:
+            self._refused.append(Confirmation(send.token, message.place, None, error))
+
+    def _answered(self) -> dict[Place, int] | None:
+        if self._question is None:
+            return None
+        places, question = self._question
+        try:
+            answer = question.answer()
+        except BusUnavailableError:
+            self._question = (places, self._ends.ask(places))
+            return None
+        if answer is not None:
+            self._question = None
+        return answer
+
+    def _has_committed(self) -> bool:
+        if self._claimed:
+            self._claimed = False  # the claim's own checkpoint
+            return True
+        if self._committing and self._state.committed():
+            self._committing = False
+            return True
+        return False
+
+    def _await_commit(self) -> None:
+        deadline = monotonic() + _FAREWELL.total_seconds()
+        while self._committing and monotonic() < deadline:
+            self._committing = not self._state.committed()

@@ -1,0 +1,149 @@
+"""One pool's life in this replica: stand by, claim, own, stand by again. Turned by service.Scheduler.
+
+Invariant: exactly one of the three at a time; a takeover that fails backs off, doubling; what only a person can mend stops
+this pool with a sentence and leaves the others alone.
+"""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+from headrace.bus.ports import BusError, PositionGoneError
+from headrace.contracts.clock import Now
+from headrace.runtime.clock import Clock
+from headrace.runtime.health import Component
+from headrace.scheduler.claiming import Claiming
+from headrace.scheduler.core.pool_core import PoolCore
+from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.restoring import UnusableStateError
+from headrace.scheduler.core.step import Notice
+from headrace.scheduler.owning import Owning
+from headrace.scheduler.ports import PoolBus, RunTracing, Watcher
+from headrace.scheduler.timings import ms
+from headrace.scheduler.watching import Watching
+
+_PATIENT, _EAGER = timedelta(milliseconds=50), timedelta(milliseconds=2)
+
+
+class PoolLoop:
+    """One pool. `doing` is what it does now; None: it is between two tries, or stopped for good."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        bus: PoolBus,
+        *,
+        replicas: tuple[str, ...],
+        clock: Clock,
+        watcher: Watcher,
+        tracing: RunTracing,
+        component: Component,
+    ) -> None:
+        self._setting, self._bus, self._replicas = setting, bus, replicas
+        self._clock, self._watcher, self._tracing, self._component = clock, watcher, tracing, component
+        self._name = f"scheduler-{setting.owner}-{setting.pool}"
+        self.doing: Watching | Claiming | Owning | None = None
+        self._back_off, self._not_before_ms = setting.timings.back_off, 0
+        self.stopped: str | None = None
+        self._idle = threading.Event()
+
+    def turn(self, wait: timedelta) -> None:
+        """One turn, which waits for `wait` at most."""
+        if self.stopped is not None:
+            self._idle.wait(wait.total_seconds())
+            return
+        try:
+            self._turn(wait)
+        except (UnusableStateError, PositionGoneError) as error:
+            self._stop_for_good(str(error))
+        except BusError as error:
+            self._stand_by(f"{type(error).__name__}: {error}")
+
+    def longest_wait(self, now: Now) -> timedelta:
+        """How long the next turn may wait."""
+        if isinstance(self.doing, Owning):
+            return self.doing.longest_wait(now)
+        return _EAGER if isinstance(self.doing, Claiming) else _PATIENT
+
+    def release(self) -> None:
+        """A clean stop."""
+        if isinstance(self.doing, Owning):
+            self.doing.release(self._clock.now())
+        self.close(drop=False)
+
+    def close(self, *, drop: bool) -> None:
+        """Let go of all clients."""
+        doing, self.doing = self.doing, None
+        if isinstance(doing, Owning):
+            doing.close(drop=drop)
+        elif doing is not None:
+            doing.close()
+
+    def _turn(self, wait: timedelta) -> None:
+        match self.doing:
+            case Owning():
+                self._own(self.doing, wait)
+            case Watching():
+                if self.doing.turn(self._clock.now(), wait):
+                    self._claim()
+            case Claiming():
+                self._idle.wait(wait.total_seconds())
+                core = self.doing.turn(self._clock.now())
+                if core is not None:
+                    self._become_owner(self.doing, core)
+            case _:
+                self._watch_when_due(wait)
+
+    def _watch_when_due(self, wait: timedelta) -> None:
+        now = self._clock.now()
+        if now.boot_ms < self._not_before_ms:
+            self._idle.wait(wait.total_seconds())
+            return
+        self.doing = Watching(self._setting, self._bus, self._name, self._replicas, now)
+        self._component.ready()
+
+    def _claim(self) -> None:
+        self.close(drop=False)
+        self._setting = replace(self._setting, topic_ids=self._topic_ids())
+        self.doing = Claiming(self._setting, self._bus, self._name)
+
+    def _topic_ids(self) -> dict[str, str]:
+        topics = self._bus.topics(self._name)
+        try:
+            found = topics.describe(list(self._setting.request_topics()))
+        finally:
+            topics.close()
+        return {name: topic.id for name, topic in found.items()}
+
+    def _become_owner(self, claiming: Claiming, core: PoolCore) -> None:
+        self.doing = Owning(core, claiming.state, self._bus, self._name, self._tracing)
+        self._component.ready()
+        self._watcher.took_over(self._setting.pool)
+        self._notice("owns the pool", epoch=core.state.epoch)
+
+    def _own(self, owning: Owning, wait: timedelta) -> None:
+        records = owning.read(wait)
+        outputs = owning.turn(self._clock.now(), records)
+        core = owning.core
+        states = list(core.queue_states.values())
+        self._watcher.stepped(self._setting.pool, outputs, states, len(core.state.held))
+        if core.state.open:
+            self._back_off = self._setting.timings.back_off
+        if outputs.stop is not None:
+            self._stop_for_good(outputs.stop)
+
+    def _stand_by(self, why: str) -> None:
+        """The pool is lost, or couldn't be won: throw everything away, and watch again after a while."""
+        self.close(drop=True)
+        self._not_before_ms = self._clock.now().boot_ms + ms(self._back_off)
+        self._notice("stands by", warning=True, reason=why)
+        self._back_off = min(2 * self._back_off, self._setting.timings.back_off_most)
+
+    def _stop_for_good(self, sentence: str) -> None:
+        self.close(drop=True)
+        self.stopped = sentence
+        self._component.not_ready(sentence)
+        self._notice("pool is stopped", warning=True, reason=sentence)
+
+    def _notice(self, event: str, *, warning: bool = False, **fields: str | int | None) -> None:
+        self._watcher.noticed(Notice(event, {"pool": self._setting.pool, **fields}, warning))

@@ -1,0 +1,58 @@
+"""What the scheduler needs of the bus and of the watchers. Implemented by headrace.bus.kafka and headrace.bus.memory."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, Topics
+from headrace.contracts.observations import QueueState
+from headrace.scheduler.core.step import Notice, Outputs, Send
+
+
+class PoolBus(Protocol):
+    """Makes the clients of a plain loop."""
+
+    def loop_producer(self, name: str, *, delivery_timeout: timedelta) -> LoopProducer:
+        """As Bus.loop_producer."""
+        ...
+
+    def loop_reader(self, name: str) -> LoopReader:
+        """As Bus.loop_reader."""
+        ...
+
+    def fenced_state(self, name: str, *, place: Place, transactional_id: str) -> FencedState:
+        """As Bus.fenced_state."""
+        ...
+
+    def ends(self, name: str) -> Ends:
+        """As Bus.ends."""
+        ...
+
+    def topics(self, name: str) -> Topics:
+        """As Bus.topics."""
+        ...
+
+
+class RunTracing(Protocol):
+    """Writes down that a request's wait is over."""
+
+    def continued(self, send: Send) -> Message:
+        """The message to send, its trace headers continued from here where somebody collects traces."""
+        ...
+
+
+class Watcher(Protocol):
+    """Who is told what the pools do: metrics and logs."""
+
+    def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], in_flight: int) -> None:
+        """One step of an owned pool."""
+        ...
+
+    def noticed(self, notice: Notice) -> None:
+        """Something for the log."""
+        ...
+
+    def took_over(self, pool: str) -> None:
+        """A pool is owned from now on."""
+        ...

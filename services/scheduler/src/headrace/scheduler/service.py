@@ -1,0 +1,82 @@
+"""The scheduler's loop: turns every pool in its turn, in one thread. Run by wiring.serve and by `__main__`.
+
+Invariant: one bounded wait a turn, in the read of one pool, the next pool's the next time; so no pool stalls another.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from headrace.bus.ports import BusUnavailableError
+from headrace.runtime.clock import Clock
+from headrace.runtime.health import Component
+from headrace.runtime.logging import get_logger
+from headrace.scheduler.pool_loop import PoolLoop
+
+NAME = "scheduler"
+_AT_LEAST, _AT_MOST = timedelta(milliseconds=250), timedelta(seconds=5)
+_SHARED_WAIT = timedelta(milliseconds=3)
+_NO_WAIT = timedelta()
+
+
+class NoPoolLeftError(Exception):
+    """Every pool is stopped for good; the message says why."""
+
+
+class Scheduler:
+    """All pools of this replica, as headrace.runtime.loop_supervisor runs them."""
+
+    name = NAME
+
+    def __init__(
+        self, pools: Sequence[PoolLoop], *, check: Callable[[], None], clock: Clock, component: Component
+    ) -> None:
+        """`check` raises BusUnavailableError while no broker answers, and WrongTopicsError."""
+        self._pools, self._check, self._clock, self._component = pools, check, clock, component
+        self._checked, self._next = False, 0
+        self._pause = _AT_LEAST
+        self._idle = threading.Event()
+
+    def start(self) -> None:
+        """Connects to nothing yet: that is tried in the first turns."""
+
+    def turn(self) -> None:
+        """One turn of every pool. Raises WrongTopicsError, NoPoolLeftError."""
+        if not self._checked:
+            self._open()
+            return
+        now = self._clock.now()
+        wait = min(pool.longest_wait(now) for pool in self._pools)
+        if len(self._pools) > 1:
+            wait = min(wait, _SHARED_WAIT)
+        for number, pool in enumerate(self._pools):
+            pool.turn(wait if number == self._next else _NO_WAIT)
+        self._next = (self._next + 1) % len(self._pools)
+        self._look_for_life()
+
+    def drain(self) -> bool:
+        """Nothing is left to finish: the next owner goes on where this one stops."""
+        return True
+
+    def stop(self) -> None:
+        """Releases every pool, so that another replica takes over at once."""
+        for pool in self._pools:
+            pool.release()
+
+    def _open(self) -> None:
+        try:
+            self._check()
+        except BusUnavailableError as error:
+            if self._pause == _AT_LEAST:
+                get_logger(NAME).warning("waiting for Kafka", reason=str(error))
+            self._component.not_ready("no Kafka broker answers")
+            self._idle.wait(self._pause.total_seconds())
+            self._pause = min(2 * self._pause, _AT_MOST)
+            return
+        self._checked = True
+        self._component.ready()
+
+    def _look_for_life(self) -> None:
+        stopped = [pool.stopped for pool in self._pools if pool.stopped is not None]
+        if len(stopped) == len(self._pools):
+            raise NoPoolLeftError("; ".join(stopped))

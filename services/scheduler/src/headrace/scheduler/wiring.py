@@ -1,0 +1,125 @@
+"""Puts the scheduler together. `serve` is its one entry, for a process of its own and for all services in one process."""
+
+import random
+import threading
+from collections.abc import Iterable
+from datetime import timedelta
+
+from headrace.bus.ports import Bus
+from headrace.bus.topic_check import require_topics
+from headrace.contracts.policy import Policy
+from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
+from headrace.runtime.heartbeat import Vitals
+from headrace.runtime.metrics import LoopMetrics
+from headrace.runtime.telemetry import Telemetry
+from headrace.scheduler.adapters.run_spans import RunSpans
+from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.decisions.when_to_pause import Window
+from headrace.scheduler.observing import Observing
+from headrace.scheduler.pool_loop import PoolLoop
+from headrace.scheduler.service import NAME, Scheduler
+from headrace.scheduler.settings import SchedulerSettings
+from headrace.scheduler.timings import Timings
+
+TURN = timedelta(milliseconds=100)
+_OTHERS = {TopicKind.INBOX, TopicKind.EVENTS, TopicKind.TENANTS}
+_MS = timedelta(milliseconds=1)
+_LONGEST_NAME = 128
+
+
+class UnknownPoolError(Exception):
+    """The settings name a pool that the policy doesn't have."""
+
+
+def build(
+    settings: SchedulerSettings,
+    *,
+    bus: Bus,
+    policy: Policy,
+    telemetry: Telemetry,
+    timings: Timings | None = None,
+) -> Scheduler:
+    """The scheduler, not started. Raises UnknownPoolError."""
+    watcher = Observing(telemetry.metrics)
+    tracing = RunSpans(telemetry.tracing, collected=settings.otlp_endpoint is not None)
+    pools = [
+        PoolLoop(
+            _setting(settings, policy, pool, timings or Timings()),
+            bus,
+            replicas=settings.replicas,
+            clock=telemetry.clock,
+            watcher=watcher,
+            tracing=tracing,
+            component=telemetry.health.component(f"pool {pool}"),
+        )
+        for pool in pools_of(settings, policy)
+    ]
+
+    def check() -> None:
+        topics = bus.topics(f"{NAME}-{settings.name}")
+        try:
+            require_topics(topics, topics_of(settings, policy))
+        finally:
+            topics.close()
+
+    return Scheduler(pools, check=check, clock=telemetry.clock, component=telemetry.health.component("kafka"))
+
+
+def serve(
+    settings: SchedulerSettings,
+    *,
+    bus: Bus,
+    policy: Policy,
+    telemetry: Telemetry,
+    stop: threading.Event,
+    timings: Timings | None = None,
+) -> None:
+    """Runs until `stop` is set, then releases its pools and returns. Raises what the service can't live with."""
+    scheduler = build(settings, bus=bus, policy=policy, telemetry=telemetry, timings=timings)
+    heartbeat = Vitals(telemetry.health, LoopMetrics(telemetry.metrics)).heartbeat(NAME)
+    try:
+        scheduler.start()
+        while not stop.is_set():
+            began_ms = telemetry.clock.now().boot_ms
+            scheduler.turn()
+            heartbeat.turned((telemetry.clock.now().boot_ms - began_ms) * _MS - TURN)
+    finally:
+        scheduler.stop()
+
+
+def pools_of(settings: SchedulerSettings, policy: Policy) -> tuple[str, ...]:
+    """The pools of this replica. Raises UnknownPoolError."""
+    unknown = [pool for pool in settings.pools if pool not in policy.pools]
+    if unknown:
+        raise UnknownPoolError(
+            f"HEADRACE_SCHEDULER_POOLS names {', '.join(unknown)}, which the policy doesn't have; "
+            f"it has {', '.join(policy.pools)}"
+        )
+    pools = settings.pools or tuple(policy.pools)
+    if not pools:
+        raise UnknownPoolError("the policy has no pool: name a policy file with one in HEADRACE_POLICY")
+    return pools
+
+
+def topics_of(settings: SchedulerSettings, policy: Policy) -> Iterable[Topic]:
+    """The topics that this replica reads or writes."""
+    every = required_topics(
+        TopicNames(settings.prefix),
+        policy.topics.counts(),
+        pools=pools_of(settings, policy),
+        tiers=policy.tiers,
+    )
+    return (topic for topic in every if topic.rule.kind not in _OTHERS)
+
+
+def _setting(settings: SchedulerSettings, policy: Policy, pool: str, timings: Timings) -> Setting:
+    records, size = settings.window_records, settings.window_bytes
+    return Setting(
+        pool=pool,
+        owner=settings.name[:_LONGEST_NAME],
+        policy=policy,
+        names=TopicNames(settings.prefix),
+        timings=timings,
+        window=Window(records, records // 2, size, size // 2),
+        random=random.Random().random,  # noqa: S311 jitter needs no secret
+    )

@@ -1,0 +1,121 @@
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+
+from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.bus.memory import MemoryBus
+from headrace.bus.messages import Message, Place, message_of
+from headrace.bus.ports import START
+from headrace.contracts.codec import HEADER, decode
+from headrace.contracts.control import CancelRequest, Query
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.observations import DeadLetter
+from headrace.contracts.replies import Answer
+from headrace.contracts.topics import TopicKind
+from tests.support.scheduler_live import LiveWorker, Pool
+from tests.support.scheduler_world import policy
+
+DEADLINE_MS = 30_000
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def pool(request: pytest.FixtureRequest, prefix: str) -> Iterator[Pool]:
+    if request.param == "memory":
+        made = Pool(MemoryBus(), prefix, policy())
+    else:
+        made = Pool(KafkaBus(KafkaConnection(request.getfixturevalue("kafka"))), prefix, policy())
+    yield made
+    made.close()
+
+
+def turn_until(pool: Pool, turns: list[Callable[[], None]], condition: Callable[[], bool]) -> None:
+    deadline = pool.clock.now().boot_ms + DEADLINE_MS
+    while not condition():
+        assert pool.clock.now().boot_ms < deadline, "the condition didn't come true in time"
+        for turn in turns:
+            turn()
+
+
+def records(pool: Pool, where: Place, kind: TopicKind) -> list[object]:
+    reader = pool.bus.loop_reader("look")
+    reader.assign({where: START})
+    found = []
+    while new := reader.read(500, timedelta(milliseconds=500)):
+        found += [decode(kind, received.header) for received in new]
+    reader.close()
+    return found
+
+
+def test_a_killed_scheduler_is_followed_and_nothing_finished_is_repeated(pool: Pool) -> None:
+    worker, first = LiveWorker(pool), pool.scheduler("one")
+    ids = pool.submit(30)
+    turn_until(pool, [first.turn, worker.turn], lambda: len(pool.results_read()) >= 10)
+    worker.holding = True
+    turn_until(pool, [first.turn, worker.turn], lambda: sum(worker.ran.values()) >= 12)
+    del first  # killed: no farewell, no last checkpoint
+    second = pool.scheduler("two")
+    turn_until(
+        pool, [second.turn, worker.turn], lambda: 2 in {getattr(c, "epoch", 0) for c in worker.commands}
+    )
+    worker.holding = False
+    turn_until(pool, [second.turn, worker.turn], lambda: len({r.id for r in pool.results_read()}) == len(ids))
+    assert worker.ran == Counter(ids)
+    assert Counter(result.id for result in pool.results) == Counter(ids)
+    assert set(worker.values) == {b"{}"}
+    second.stop()
+    worker.close()
+
+
+def test_a_stopped_scheduler_is_followed_at_once_and_reads_nothing_again(pool: Pool) -> None:
+    worker, first = LiveWorker(pool), pool.scheduler("one")
+    ids = pool.submit(5)
+    turn_until(pool, [first.turn, worker.turn], lambda: len(pool.results_read()) == 5)
+    first.stop()
+    second, began = pool.scheduler("two"), pool.clock.now().boot_ms
+    ids += pool.submit(1)
+    turn_until(pool, [second.turn, worker.turn], lambda: len(pool.results_read()) == 6)
+    assert pool.clock.now().boot_ms - began < 5_000
+    assert worker.ran == Counter(ids)
+    second.stop()
+    worker.close()
+
+
+def test_an_owner_that_was_fenced_stands_by_and_sends_nothing_more(pool: Pool) -> None:
+    worker, first, second = LiveWorker(pool), pool.scheduler("one"), pool.scheduler("two")
+    pool.submit(1)
+    turn_until(pool, [first.turn, worker.turn], lambda: len(pool.results_read()) == 1)
+    worker.holding = True  # the first owner is paused from here on, and the second takes over
+    pool.submit(1)
+    turn_until(pool, [second.turn, worker.turn], lambda: sum(worker.ran.values()) == 2)
+    later = pool.submit(1)
+    turn_until(pool, [first.turn, second.turn, worker.turn], lambda: worker.ran[later[0]] == 1)
+    worker.holding = False
+    turn_until(pool, [first.turn, second.turn, worker.turn], lambda: len(pool.results_read()) == 3)
+    assert max(worker.ran.values()) == 1
+    for each in (first, second):
+        each.stop()
+    worker.close()
+
+
+def test_cancels_queries_and_broken_records_are_answered(pool: Pool) -> None:
+    scheduler = pool.scheduler("one")
+    queued = pool.submit(2)
+    cancel = CancelRequest(id=queued[1], tenant="a", at_ms=pool.clock.now().wall_ms)
+    query = Query(id=queued[0], nonce="n", gateway=0)
+    where = pool.place(TopicKind.REQUESTS, 1, "batch")
+    broken = Message(where.topic, where.partition, b"junk", ((HEADER, b"{"),))
+    pool.producer.send(message_of(pool.place(TopicKind.CONTROL), cancel), None)
+    pool.producer.send(broken, None)
+    turn_until(pool, [scheduler.turn], lambda: [r.status for r in pool.results_read()] == [Status.CANCELLED])
+    pool.producer.send(message_of(pool.place(TopicKind.CONTROL), query), None)
+    for _ in range(40):
+        scheduler.turn()
+    answers = records(pool, pool.place(TopicKind.REPLIES), TopicKind.REPLIES)
+    assert [(a.status, a.position, a.nonce) for a in answers if isinstance(a, Answer)] == [
+        (Status.QUEUED, 0, "n")
+    ]
+    letters = records(pool, pool.place(TopicKind.DLQ, 1), TopicKind.DLQ)
+    assert [(d.partition, d.offset) for d in letters if isinstance(d, DeadLetter)] == [(1, 2)]
+    scheduler.stop()
