@@ -68,6 +68,7 @@ class OtherSide:
 
     def __init__(self, bus: Bus, prefix: str, database: Engine) -> None:
         self.names, self._bus, self._database = TopicNames(prefix), bus, database
+        self._handed_out: set[str] = set()
         self._producer: AsyncProducer = MemoryBus().async_producer("", delivery_timeout=_WAIT)
 
     async def start(self) -> None:
@@ -98,12 +99,15 @@ class OtherSide:
             found += await self.records(topic, POLICY.topics.tenant_partitions)
         return [(decode(TopicKind.REQUESTS, received.header), received) for received in found]
 
-    async def request(self, number: int = 0) -> tuple[RequestRecord, Received]:
-        """The accepted request with this number, waited for."""
+    async def request(self) -> tuple[RequestRecord, Received]:
+        """The next accepted request that wasn't handed out yet, waited for."""
         async with asyncio.timeout(10):
-            while len(found := await self.all_requests()) <= number:
+            while True:
+                for record, received in await self.all_requests():
+                    if record.id not in self._handed_out:
+                        self._handed_out.add(record.id)
+                        return record, received
                 await asyncio.sleep(0.01)
-        return sorted(found, key=lambda each: each[0].id)[number]
 
     async def control(self) -> list[CancelRequest | Query]:
         topic = self.names.of(TopicKind.CONTROL, pool="main")
@@ -242,9 +246,13 @@ async def running(
     serving = asyncio.create_task(
         serve(chosen, bus=bus, policy=POLICY, telemetry=telemetry, stop=stop, listening=address.set_result)
     )
-    await asyncio.wait({serving, address}, return_when=asyncio.FIRST_COMPLETED, timeout=30)
-    if serving.done():
-        serving.result()
+
+    def ended_early(task: asyncio.Task[None]) -> None:
+        if not address.done():
+            address.set_exception(task.exception() or AssertionError("ended before it listened"))
+
+    serving.add_done_callback(ended_early)
+    await asyncio.wait_for(asyncio.shield(address), 30)
     engine = create_tables(database)
     other = OtherSide(bus, prefix, engine)
     await other.start()

@@ -90,10 +90,10 @@ async def test_an_alias_is_replaced_and_every_other_byte_kept(replica: Replica) 
 async def test_a_final_that_is_lost_or_too_large_is_read_from_sql(
     replica: Replica, client: openai.AsyncOpenAI
 ) -> None:
-    for number, how in enumerate(({"tell": False}, {"inline": False})):
+    for tell, inline in ((False, True), (True, False)):
         asking = asyncio.create_task(client.chat.completions.create(**CHAT))
-        record, _ = await replica.other.request(number)
-        await replica.other.finish(record, chat_answer("Kept."), **how)
+        record, _ = await replica.other.request()
+        await replica.other.finish(record, chat_answer("Kept."), tell=tell, inline=inline)
         assert (await asking).choices[0].message.content == "Kept."
 
 
@@ -150,10 +150,10 @@ async def test_lost_chunks_are_mended_from_what_is_stored_with_usage(
 async def test_a_second_attempt_with_the_same_text_goes_unnoticed_and_another_text_is_an_error(
     replica: Replica, client: openai.AsyncOpenAI
 ) -> None:
-    for number, told in enumerate(("Good day.", "Bad luck.")):
+    for told in ("Good day.", "Bad luck."):
         seen: list[Any] = []
         streaming = asyncio.create_task(stream(client, seen))
-        record, _ = await replica.other.request(number)
+        record, _ = await replica.other.request()
         await replica.other.chunk(record, 0, "Good ", so_far=5)
         await replica.other.chunk(record, 0, told, so_far=9, attempt=AttemptId(1, 2), **FINISHED)
         await replica.other.finish(record, chat_answer(told), attempt=AttemptId(1, 2))
@@ -170,9 +170,9 @@ async def test_a_backends_own_refusal_is_relayed_with_its_status(
 ) -> None:
     body = b'{"error":{"message":"too long","type":"invalid_request_error","param":null,"code":"context"}}'
     failure = Failure(kind=FailureKind.CONTEXT_LENGTH_EXCEEDED, message="too long")
-    for number, streamed in enumerate((False, True)):
+    for streamed in (False, True):
         asking = asyncio.create_task(client.chat.completions.create(**CHAT, stream=streamed))
-        record, _ = await replica.other.request(number)
+        record, _ = await replica.other.request()
         await replica.other.finish(record, body, status=Status.FAILED, http_status=400, failure=failure)
         with pytest.raises(openai.BadRequestError) as refused:
             await asking
@@ -209,13 +209,13 @@ async def test_a_failure_in_mid_stream_is_an_error_object(
 
 
 async def test_a_caller_who_hangs_up_cancels_the_request(replica: Replica) -> None:
-    for number, streamed in enumerate((False, True)):
+    for streamed in (False, True):
         asking = asyncio.create_task(
             replica.session.post(
                 "/v1/chat/completions", json={**CHAT, "stream": streamed}, headers=replica.as_tenant()
             )
         )
-        record, _ = await replica.other.request(number)
+        record, _ = await replica.other.request()
         asking.cancel()
         await asyncio.wait({asking})
 
@@ -235,12 +235,12 @@ async def test_models_are_those_of_the_policy(client: openai.AsyncOpenAI) -> Non
 
 async def test_heartbeats_keep_a_long_wait_alive(tmp_path: Path) -> None:
     async with running(BreakableBus(), tmp_path, heartbeat_after=timedelta(milliseconds=50)) as replica:
-        for number, streamed in enumerate((False, True)):
+        for streamed in (False, True):
             answer = await replica.session.post(
                 "/v1/chat/completions", json={**CHAT, "stream": streamed}, headers=replica.as_tenant()
             )
             assert answer.status == 200
-            record, _ = await replica.other.request(number)
+            record, _ = await replica.other.request()
             await replica.other.finish(record, chat_answer("At last."))
             body = await answer.read()
             if streamed:

@@ -79,20 +79,21 @@ class EventStream(Response):
         await self._tell_status(send, document)
         if stored is None:
             stored = await self._follow(send)
-        end = self._events.on_end(stored.ended, ended_document(stored).to_json())
+        end = [] if stored is None else self._events.on_end(stored.ended, ended_document(stored).to_json())
         await send({"type": "http.response.body", "body": b"".join(end)})
 
-    async def _follow(self, send: Send) -> StoredResult:
-        """Relays until there is a result."""
+    async def _follow(self, send: Send) -> StoredResult | None:
+        """Relays until there is a result; None when this replica stops before."""
         log = self._front.reply_log()
         try:
             await self._start(log)
-            while True:
+            while not self._front.stopping.is_set():
                 heard = await self._read(log)
                 stored = await self._heard(send, heard)
                 if stored is not None:
                     return stored
                 await self._keep_alive(send)
+            return None
         finally:
             await log.stop()
 

@@ -3,6 +3,7 @@
 Called by the routes. Invariant: a key is checked before a body is read, and no more of a body is read than may be taken.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -23,13 +24,17 @@ _SCHEME = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What the routes are given; found at `app.state.front`. `reply_log` makes a reader for one event stream."""
+    """What the routes are given; found at `app.state.front`. `reply_log` makes a reader for one event stream.
+
+    `stopping`: whoever only listens is to go elsewhere.
+    """
 
     ingest: Ingest
     settings: IngestSettings
     telemetry: Telemetry
     reply_log: Callable[[], ReplyLog]
     streams: set[object] = field(default_factory=set)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(slots=True)

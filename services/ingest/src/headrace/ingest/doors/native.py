@@ -77,7 +77,11 @@ async def status(
     seen_of(request).request_id, seen_of(request).tier = request_id, address.tier
     with front.ingest.parts.replies.listen(request_id) as listener:
         found = await front.ingest.result_of(request_id, tenant, body=False)
-        if found is None and patience is not None and await _ends(listener, min(patience, LONGEST_WAIT)):
+        if (
+            found is None
+            and patience is not None
+            and await _ends(front, listener, min(patience, LONGEST_WAIT))
+        ):
             found = await front.ingest.result_of(request_id, tenant, body=False)
     if found is not None:
         return _document(ended_document(found), 200)
@@ -128,15 +132,22 @@ async def cancel(request: Request, request_id: str) -> Response:
     return await _live(front, request_id, tenant, address, 202)
 
 
-async def _ends(listener: Listener, patience: timedelta) -> bool:
-    """Whether the request ends within this time."""
+async def _ends(front: Front, listener: Listener, patience: timedelta) -> bool:
+    """Whether the request ends within this time, and before this replica stops."""
+    ending = asyncio.ensure_future(_final(listener))
+    stopping = asyncio.ensure_future(front.stopping.wait())
+    seconds = patience.total_seconds()
     try:
-        async with asyncio.timeout(patience.total_seconds()):
-            while not isinstance((await listener.next()).record, Final):
-                pass
-    except TimeoutError:
-        return False
-    return True
+        await asyncio.wait({ending, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return ending.done()
+    finally:
+        ending.cancel()
+        stopping.cancel()
+
+
+async def _final(listener: Listener) -> None:
+    while not isinstance((await listener.next()).record, Final):
+        pass
 
 
 async def _live(front: Front, request_id: str, tenant: str, address: RequestAddress, code: int) -> Response:

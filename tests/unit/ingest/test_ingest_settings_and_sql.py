@@ -1,0 +1,53 @@
+"""What is told at start, and that ingest and result-delivery mean the same table."""
+
+import pytest
+from pydantic import ValidationError
+
+from headrace.ingest.adapters.results_sql import COLUMNS, open_results
+from headrace.ingest.openapi import openapi, render
+from headrace.ingest.settings import IngestSettings
+from headrace.result_delivery.adapters.tables import RESULTS
+
+KEY = "ab" * 32
+
+
+def test_every_column_that_is_read_is_one_that_is_written() -> None:
+    assert set(COLUMNS) <= set(RESULTS.columns.keys())
+
+
+def test_a_short_or_odd_id_key_is_refused_with_how_to_make_one() -> None:
+    for key in ("", "ab" * 31, "xy" * 32):
+        with pytest.raises(ValidationError, match="openssl rand -hex 32"):
+            IngestSettings(id_key=key)  # type: ignore[arg-type]
+
+
+def test_a_replica_reads_the_partition_it_is_told_or_one_that_its_name_decides() -> None:
+    assert IngestSettings(id_key=KEY, gateway=6).gateway_of(4) == 2  # type: ignore[arg-type]
+    named = [IngestSettings(id_key=KEY, name="one").gateway_of(4) for _ in range(2)]  # type: ignore[arg-type]
+    assert named[0] == named[1]
+    assert 0 <= named[0] < 4
+
+
+@pytest.mark.parametrize(
+    ("url", "driver"),
+    [
+        ("sqlite:///relative.db", "sqlite+aiosqlite"),
+        ("sqlite:////abs/path.db", "sqlite+aiosqlite"),
+        ("postgresql://u:p@host/db", "postgresql+psycopg"),
+    ],
+)
+def test_each_url_picks_its_driver(url: str, driver: str) -> None:
+    assert open_results(url).url.drivername == driver
+
+
+def test_the_api_describes_itself_the_same_way_each_time() -> None:
+    document = openapi()
+    assert render() == render()
+    submit = document["paths"]["/v1/requests"]["post"]
+    assert "headrace" in submit["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    assert {"202", "400", "401", "404", "413", "422", "503"} <= set(submit["responses"])
+    assert set(document["paths"]) >= {
+        "/v1/chat/completions",
+        "/v1/models",
+        "/v1/requests/{request_id}/events",
+    }
