@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headrace.bus.messages import Message, Place, Received, message_of
-from headrace.bus.ports import END, START, Bus
+from headrace.bus.ports import END, START, Bus, BusUnavailableError, LoopReader
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, Fence, Run
@@ -27,6 +27,7 @@ from headrace.scheduler.service import Scheduler
 from headrace.scheduler.settings import SchedulerSettings
 from headrace.scheduler.timings import Timings
 from headrace.scheduler.wiring import build
+from tests.support.eventually import eventually
 from tests.support.scheduler_world import POOL
 
 _NO_WAIT = timedelta()
@@ -59,7 +60,20 @@ class Pool:
         self.results: list[ResultRecord] = []
         self._reader = self.bus.loop_reader("test")
         partitions = range(self.policy.topics.tenant_partitions)
-        self._reader.assign({Place(self.names.of(TopicKind.RESULTS), p): START for p in partitions})
+        self.assign(self._reader, {Place(self.names.of(TopicKind.RESULTS), p): START for p in partitions})
+
+    @staticmethod
+    def assign(reader: LoopReader, positions: dict[Place, int]) -> None:
+        """A topic made a moment ago has no leader yet: assign as soon as that is possible."""
+
+        def possible() -> bool:
+            try:
+                reader.assign(positions)
+            except BusUnavailableError:
+                return False
+            return True
+
+        eventually(possible, "the logs can be read")
 
     def place(self, kind: TopicKind, partition: int = 0, tier: str = "") -> Place:
         """A partition of one of its topics."""
@@ -128,7 +142,7 @@ class LiveWorker:
         self._producer = pool.bus.loop_producer("worker", delivery_timeout=timedelta(seconds=10))
         self._reader = pool.bus.loop_reader("worker")
         self._lane = pool.place(TopicKind.WORK, 0)
-        self._reader.assign({self._lane: END})
+        pool.assign(self._reader, {self._lane: END})
         self._position = self._reader.position(self._lane)
         self.boot, self._epoch = boot_id(pool.clock.now().wall_ms, bytes(10)), 0
         self._held: dict[AttemptId, Run] = {}

@@ -36,12 +36,15 @@ class Owning:
         timings = core.state.setting.timings
         self._producer = bus.loop_producer(name, delivery_timeout=timings.delivery)
         self._reader, self._ends = bus.loop_reader(name), bus.ends(name)
-        self._reader.assign(core.positions())
         self._refused: list[Confirmation] = []
         self._question: tuple[tuple[Place, ...], EndsAsked] | None = None
         self._committing, self._claimed = False, True
         self._paused: set[Place] = set()
         self._wake_ms, self._busy = 0, True
+
+    def start(self) -> None:
+        """Read on from where the last owner stopped. Raises BusError."""
+        self._reader.assign(self.core.positions())
 
     def turn(self, clock_now: Now, records: list[Received]) -> Outputs:
         """One step with what was read. Raises FencedError, CommitFailedError when the pool is lost, and BusError."""

@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 
-from headrace.bus.ports import BusError, PositionGoneError
+from headrace.bus.ports import BusError, BusUnavailableError, PositionGoneError
 from headrace.contracts.clock import Now
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
@@ -23,6 +23,8 @@ from headrace.scheduler.timings import ms
 from headrace.scheduler.watching import Watching
 
 _PATIENT, _EAGER = timedelta(milliseconds=50), timedelta(milliseconds=2)
+
+_LOOK_AGAIN = timedelta(milliseconds=250)
 
 
 class PoolLoop:
@@ -56,6 +58,11 @@ class PoolLoop:
             self._turn(wait)
         except (UnusableStateError, PositionGoneError) as error:
             self._stop_for_good(str(error))
+        except BusUnavailableError as error:
+            if isinstance(self.doing, Claiming | Owning):
+                self._stand_by(str(error))
+            else:
+                self._look_again_later(str(error))
         except BusError as error:
             self._stand_by(f"{type(error).__name__}: {error}")
 
@@ -99,12 +106,13 @@ class PoolLoop:
         if now.boot_ms < self._not_before_ms:
             self._idle.wait(wait.total_seconds())
             return
-        self.doing = Watching(self._setting, self._bus, self._name, self._replicas, now)
+        self.doing = watching = Watching(self._setting, self._bus, self._name, self._replicas, now)
+        watching.start()
         self._component.ready()
 
     def _claim(self) -> None:
-        self.close(drop=False)
         self._setting = replace(self._setting, topic_ids=self._topic_ids())
+        self.close(drop=False)
         self.doing = Claiming(self._setting, self._bus, self._name)
 
     def _topic_ids(self) -> dict[str, str]:
@@ -116,7 +124,8 @@ class PoolLoop:
         return {name: topic.id for name, topic in found.items()}
 
     def _become_owner(self, claiming: Claiming, core: PoolCore) -> None:
-        self.doing = Owning(core, claiming.state, self._bus, self._name, self._tracing)
+        self.doing = owning = Owning(core, claiming.state, self._bus, self._name, self._tracing)
+        owning.start()
         self._component.ready()
         self._watcher.took_over(self._setting.pool)
         self._notice("owns the pool", epoch=core.state.epoch)
@@ -138,6 +147,12 @@ class PoolLoop:
         self._not_before_ms = self._clock.now().boot_ms + ms(self._back_off)
         self._notice("stands by", warning=True, reason=why)
         self._back_off = min(2 * self._back_off, self._setting.timings.back_off_most)
+
+    def _look_again_later(self, why: str) -> None:
+        """Not even watching is possible now."""
+        self.close(drop=True)
+        self._not_before_ms = self._clock.now().boot_ms + ms(_LOOK_AGAIN)
+        self._component.not_ready(why)
 
     def _stop_for_good(self, sentence: str) -> None:
         self.close(drop=True)

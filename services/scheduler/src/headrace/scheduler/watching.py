@@ -29,10 +29,13 @@ class Watching:
         self._setting, self._replicas = setting, replicas
         self._place = setting.place(TopicKind.STATE)
         self._reader, self._ends = bus.loop_reader(name), bus.ends(name)
-        self._reader.assign({self._place: START})
         self._since_ms, self._end, self._confirmed = now.boot_ms, -1, False
         self._asked: tuple[int, EndsAsked] | None = None
         self._last: Ownership | None = None
+
+    def start(self) -> None:
+        """Read `state` from its beginning. Raises BusError."""
+        self._reader.assign({self._place: START})
 
     def turn(self, now: Now, wait: timedelta) -> bool:
         """Whether the pool may be claimed now."""
