@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from headrace.bus.kafka.aiokafka_types import Client, ProducerClient
+from headrace.bus.kafka.aiokafka_types import Client, ConsumerClient, ProducerClient
 from headrace.bus.kafka.connection import ANSWER_WITHIN
 from headrace.bus.ports import BusUnavailableError
 
 _TRY_AGAIN_S = 0.1
+_STOP_AGAIN_S = 0.5
 REQUEST_TIMEOUT_AT_LEAST = timedelta(seconds=1)
 REQUEST_TIMEOUT_AT_MOST = timedelta(seconds=10)
 
@@ -57,3 +58,16 @@ async def stop_producer(client: ProducerClient, within: timedelta) -> None:
         async with asyncio.timeout(within.total_seconds()):
             await client.stop()
     await inner.client.close()
+
+
+async def stop_consumer(client: ConsumerClient) -> None:
+    """Stop a consumer. Its fetcher swallows a cancellation that comes while an assignment takes effect, and its stop() then
+    waits for ever: so it is cancelled again until it ends.
+    """
+    inner: Any = client
+    stopping = asyncio.ensure_future(client.stop())
+    while not (await asyncio.wait({stopping}, timeout=_STOP_AGAIN_S))[0]:
+        stopping.cancel()
+    with suppress(asyncio.CancelledError, KafkaError):
+        stopping.result()
+    await inner._client.close()  # noqa: SLF001 twice is no error; the second cancel may have come in its midst

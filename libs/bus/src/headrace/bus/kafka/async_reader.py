@@ -12,7 +12,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizationFailedError
 
 from headrace.bus.kafka.aiokafka_types import ConsumerClient, all_places, new_consumer
-from headrace.bus.kafka.async_clients import started
+from headrace.bus.kafka.async_clients import started, stop_consumer
 from headrace.bus.kafka.connection import ANSWER_WITHIN, MAX_MESSAGE_BYTES, KafkaConnection, milliseconds
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, START, BusError, BusUnavailableError, PositionGoneError
@@ -135,7 +135,7 @@ class KafkaAsyncReader:
         """As AsyncReader.stop."""
         client, self._client = self._client, None
         if client is not None:
-            await client.stop()
+            await stop_consumer(client)
 
     async def _check_exist(self, places: Iterable[Place]) -> None:
         # aiokafka would wait for an unknown topic in silence.
