@@ -143,9 +143,9 @@ class Stack(Started):
         for name in ("ingest", "inference-worker", "scheduler", "result-delivery"):
             group = [one for key, one in self.services.items() if key.startswith(name) and one.pids]
             for service in group:
-                service.child.ask_to_end()
+                service.ask_to_end()
             for service in group:
-                service.terminate(self._grace if grace is None else grace)
+                service.await_end(self._grace if grace is None else grace)
         if self._broker is not None:
             self._broker.stop()
 

@@ -87,6 +87,17 @@ class ServiceProcess:
         """SIGTERM, then SIGKILL after `grace`; returns its status. Twice is no error."""
         return self.child.terminate(grace)
 
+    def ask_to_end(self) -> None:
+        """SIGTERM, and no waiting. Once only: services take a second one as "at once"."""
+        self.child.ask_to_end()
+
+    def await_end(self, grace: timedelta = GRACE) -> int:
+        """Its status once it is gone; SIGKILL after `grace`."""
+        try:
+            return self.child.wait(grace)
+        except TimeoutError:
+            return self.child.kill()
+
     def pause(self) -> None:
         """SIGSTOP."""
         self.child.pause()
