@@ -52,8 +52,8 @@ class Stage:
     names: TopicNames
     worker: str
     stop: asyncio.Event
-    telemetry: Telemetry
-    task: "asyncio.Task[None]"
+    telemetry: Telemetry | None = None
+    task: asyncio.Task[None] | None = None
     readers: dict[Place, AsyncReader] = field(default_factory=dict)
     logs: dict[Place, list[Received]] = field(default_factory=dict)
     sequence: int = 0
@@ -175,11 +175,30 @@ class Stage:
     async def gone(self) -> bool:
         return bool(await self.records(TopicKind.WORKERS, Gone, 0))
 
-    async def close(self) -> None:
+    async def drained(self) -> None:
+        """Asks the worker to stop and waits for its end."""
+        assert self.task is not None
         self.stop.set()
         await asyncio.wait_for(self.task, 20)
+
+    @property
+    def well(self) -> bool:
+        """Whether /readyz would say so."""
+        assert self.telemetry is not None
+        return not self.telemetry.health.verdict().not_ready
+
+    async def close_readers(self) -> None:
         for reader in self.readers.values():
             await reader.stop()
+
+
+async def prepare(bus: Bus, prefix: str) -> TopicNames:
+    """The topics of the policy."""
+    names, topics = TopicNames(prefix), bus.topics("test-admin")
+    required = required_topics(names, POLICY.topics.counts(), pools=[POOL], tiers=POLICY.tiers)
+    await asyncio.to_thread(apply_topics, topics, list(required))
+    topics.close()
+    return names
 
 
 @asynccontextmanager
@@ -187,12 +206,7 @@ async def staged(
     bus: Bus, backend_url: str, *, prefix: str = "t.", timings: Timings = QUICK, **settings: Any
 ) -> AsyncIterator[Stage]:
     """A worker that serves; it has drained and stopped on leaving."""
-    names, counts = TopicNames(prefix), POLICY.topics.counts()
-    topics = bus.topics("test-admin")
-    await asyncio.to_thread(
-        apply_topics, topics, list(required_topics(names, counts, pools=[POOL], tiers=POLICY.tiers))
-    )
-    topics.close()
+    names = await prepare(bus, prefix)
     given = WorkerSettings(
         **{
             "name": f"w-{secrets.token_hex(3)}",
@@ -211,4 +225,5 @@ async def staged(
         await stage.registered()
         yield stage
     finally:
-        await stage.close()
+        await stage.drained()
+        await stage.close_readers()

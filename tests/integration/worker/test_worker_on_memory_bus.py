@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -144,12 +143,11 @@ async def test_an_engine_that_dies_makes_suspects_and_shows_unhealthy_until_it_i
         refused = await stage.ended(await stage.run(chat()))
         assert refused.failure is not None
         assert (refused.failure.kind, refused.started) == (FailureKind.BACKEND_UNAVAILABLE, False)
-        assert not stage.telemetry.health.verdict().not_live
-        assert stage.telemetry.health.verdict().not_ready
+        assert not stage.well
         await fake_engine.start()
 
         async def healthy() -> bool:
-            return (await stage.reports())[-1].healthy and not stage.telemetry.health.verdict().not_ready
+            return (await stage.reports())[-1].healthy and stage.well
 
         await eventually_async(healthy, "a healthy report")
         assert (await stage.ended(await stage.run(chat()))).status is Status.SUCCEEDED
@@ -220,8 +218,7 @@ async def test_a_stopping_worker_finishes_what_runs_hands_back_what_waits_and_sa
     async with staged(MemoryBus(), slow_engine.url, limit=1) as stage:
         running, waiting = await stage.run(chat(max_tokens=20)), await stage.run(chat("waits"))
         await stage.running(running)
-        stage.stop.set()
-        await asyncio.wait_for(stage.task, 10)
+        await stage.drained()
         done, back = await stage.ended(running), await stage.ended(waiting)
         assert done.status is Status.SUCCEEDED
         assert (back.verdict, back.started) == (Verdict.RETRY_AT, False)

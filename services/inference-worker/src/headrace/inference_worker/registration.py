@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.bus.messages import Place, Received
-from headrace.bus.ports import START, AsyncReader, Bus
+from headrace.bus.ports import AsyncReader, Bus
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.reports import WorkerRecord
@@ -64,7 +64,9 @@ class Registration:
         """
         async with self._reader() as reader:
             since = await reader.at_time(self._state, self._clock.now().wall_ms - ms(_RECENT))
-            return await self._epoch_from(reader, since) or await self._epoch_from(reader, START)
+            return await self._epoch_from(reader, since) or await self._epoch_from(
+                reader, await reader.at_time(self._state, 0)
+            )
 
     async def _epoch_from(self, reader: AsyncReader, since: int) -> int:
         epoch = 0
@@ -85,6 +87,8 @@ class Registration:
 async def _to_end(reader: AsyncReader, place: Place, since: int) -> AsyncIterator[Received]:
     """What stands between `since` and the end noted now."""
     end = (await reader.ends([place]))[place]
+    if since >= end:
+        return
     await reader.assign({place: since})
     while await reader.position(place) < end:
         for received in await reader.read(_BATCH, _WAIT):
