@@ -124,6 +124,19 @@ def test_a_pause_is_kept_over_assignments_and_loses_nothing(bench: Bench) -> Non
         eventually(lambda: one.values() == [b"read", b"read too", b"paused"], "what was paused")
 
 
+def test_what_a_callback_raises_is_raised_by_read(bench: Bench) -> None:
+    (place,) = bench.topic("t")
+
+    def fails(_: list[Place]) -> dict[Place, int]:
+        raise LookupError("the database is away")
+
+    reader = bench.bus.group_reader("a", bench.prefix + "group")
+    reader.subscribe([place.topic], assigned=fails, revoked=lambda _: None)
+    with pytest.raises(LookupError, match="database"):
+        eventually(lambda: reader.read(1, SOON), "the callback's error")
+    reader.close()
+
+
 def test_an_unknown_topic_and_a_partition_that_is_not_held_are_errors(bench: Bench) -> None:
     (place,) = bench.topic("t")
     reader = bench.bus.group_reader("a", bench.prefix + "group")

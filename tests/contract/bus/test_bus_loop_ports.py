@@ -148,6 +148,7 @@ def test_no_record_of_a_paused_partition_is_handed_out_and_none_is_lost(bench: B
     assert reader.read(10, NONE_COMES) == []
     assert reader.position(paused) == 1
     reader.pause(set())
+    assert reader.position(paused) == 1
     assert first + read_values(reader, 499) == values
     assert reader.read(10, NONE_COMES) == []
 
@@ -175,6 +176,7 @@ def test_assigning_again_reads_from_the_new_positions_only(bench: Bench) -> None
     reader = bench.reader(first)
     read_values(reader, 2)
     reader.assign({first: 1, second: START})
+    assert (reader.position(first), reader.position(second)) == (1, 0)
     assert sorted(value or b"" for value in read_values(reader, 2)) == [b"1", b"2"]
     reader.assign({second: END})
     bench.write(first, b"unread")

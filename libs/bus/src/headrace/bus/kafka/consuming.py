@@ -140,7 +140,7 @@ class Consuming:
         if place not in self.gate.positions:
             raise BusError(f"{place.topic}/{place.partition} isn't assigned to this reader")
         own = self.gate.positions[place]
-        if place in self.gate.paused or place in self._gone:
+        if place in self.gate.ahead or place in self._gone:
             return own
         return max(own, self.client.position([at(place)])[0].offset)
 

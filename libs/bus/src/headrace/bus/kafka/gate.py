@@ -12,27 +12,30 @@ from headrace.bus.messages import Place, Received
 
 @dataclass
 class Gate:
-    """`positions`: the next offset of each assigned partition. `paused`: what the caller wants, assigned or not."""
+    """`positions`: the next offset of each assigned partition. `paused`: what the caller wants, assigned or not.
+
+    `ahead`: where the client has gone further than we have, so that its own position says nothing.
+    """
 
     positions: dict[Place, int] = field(default_factory=dict)
     paused: frozenset[Place] = frozenset()
-    skipped: set[Place] = field(default_factory=set)
+    ahead: set[Place] = field(default_factory=set)
 
     def assign(self, positions: Mapping[Place, int]) -> None:
         """These partitions and no others from now on."""
         self.positions = dict(positions)
-        self.skipped.clear()
+        self.ahead.clear()
 
     def forget(self, places: Iterable[Place]) -> None:
         """These partitions are no longer read."""
         for place in places:
             self.positions.pop(place, None)
-            self.skipped.discard(place)
+            self.ahead.discard(place)
 
     def move(self, positions: Mapping[Place, int]) -> None:
         """Read these on from elsewhere."""
         self.positions.update(positions)
-        self.skipped.difference_update(positions)
+        self.ahead.update(positions)
 
     def admits(self, record: Received) -> bool:
         """Whether to hand it out now; if so it counts as read."""
@@ -41,9 +44,10 @@ class Gate:
         if position is None or record.offset < position:
             return False
         if place in self.paused:
-            self.skipped.add(place)
+            self.ahead.add(place)
             return False
         self.positions[place] = record.offset + 1
+        self.ahead.discard(place)
         return True
 
     def pause(self, places: Iterable[Place]) -> tuple[list[Place], dict[Place, int]]:
@@ -53,7 +57,6 @@ class Gate:
         to_resume = {
             place: self.positions[place] for place in before - self.paused if place in self.positions
         }
-        self.skipped.difference_update(to_resume)
         return to_pause, to_resume
 
     def paused_now(self) -> list[Place]:

@@ -70,7 +70,7 @@ class KafkaGroupReader:
             client.unassign()
 
     def read(self, limit: int, wait: timedelta) -> list[Received]:
-        """As GroupReader.read. What a callback raises is raised here."""
+        """As GroupReader.read. What a callback raises is raised here; after that, only close."""
         return self._consuming.read(limit, wait)
 
     def pause(self, places: set[Place]) -> None:

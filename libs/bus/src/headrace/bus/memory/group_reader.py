@@ -38,7 +38,7 @@ class MemoryGroupReader:
         self._member = self._group.join(self._name, partitions, self._bell)
 
     def read(self, limit: int, wait: timedelta) -> list[Received]:
-        """As GroupReader.read."""
+        """As GroupReader.read. What a callback raises is raised here; after that, only close."""
         deadline = monotonic() + wait.total_seconds()
         while True:
             self._follow_group()

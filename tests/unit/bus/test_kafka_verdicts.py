@@ -1,0 +1,50 @@
+"""The table of librdkafka's errors: each class is known, and the unknown is taken for the worse."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, send_error, verdict_of
+from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError, TooLargeError
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (KafkaError(KafkaError._FENCED, fatal=True), Verdict.FENCED),
+        (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), Verdict.FENCED),
+        (KafkaError(KafkaError.PRODUCER_FENCED), Verdict.FENCED),
+        (KafkaError(KafkaError._FATAL), Verdict.RECREATE),
+        (KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER), Verdict.RECREATE),
+        (KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING), Verdict.RECREATE),
+        (KafkaError(KafkaError.INVALID_TXN_STATE), Verdict.RECREATE),
+        (KafkaError(KafkaError.UNKNOWN, fatal=True), Verdict.RECREATE),
+        (KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), Verdict.REFUSED),
+        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Verdict.REFUSED),
+        (KafkaError(KafkaError._TRANSPORT), Verdict.RETRY),
+        (KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), Verdict.RETRY),
+        (KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), Verdict.RETRY),
+        (KafkaError(KafkaError.UNKNOWN), Verdict.RETRY),
+    ],
+)
+def test_each_class_of_error_has_its_verdict(error: KafkaError, verdict: Verdict) -> None:
+    assert verdict_of(error) is verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, TooLargeError),
+        (KafkaError._MSG_TIMED_OUT, DeliveryUnknownError),
+        (KafkaError._PURGE_INFLIGHT, DeliveryUnknownError),
+        (KafkaError._PURGE_QUEUE, BusError),
+        (KafkaError.UNKNOWN, DeliveryUnknownError),
+    ],
+)
+def test_a_send_that_may_be_in_the_log_is_unknown(code: int, expected: type[BusError]) -> None:
+    assert type(send_error(KafkaError(code), "t/0")) is expected
+
+
+def test_a_call_that_may_be_repeated_says_whether_it_should_be() -> None:
+    assert type(call_error(KafkaError(KafkaError._TIMED_OUT), "asking")) is BusUnavailableError
+    assert type(call_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "asking")) is BusError
+    assert error_in(KafkaException("odd")).code() == KafkaError._FAIL
