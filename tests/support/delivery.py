@@ -118,6 +118,11 @@ class Member:
         delivery._reader.close()
         delivery._store.close()
 
+    @property
+    def holds(self) -> int:
+        """Records that it has read and not committed."""
+        return len(self.loop._delivery._intake.held) if self.loop._delivery else 0
+
     def metric(self, name: str, **labels: str) -> float:
         """The value of one of its metrics; 0 when it hasn't been touched."""
         return self.telemetry.metrics.registry.get_sample_value(f"headrace_{name}", labels) or 0.0

@@ -1,19 +1,27 @@
 """One result of each request, told after its commit, on SQLite and on PostgreSQL, whatever fails in between."""
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
-from headrace.bus.messages import Message
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import PositionGoneError
 from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.topics import TopicKind
 from headrace.result_delivery.adapters.database import open_engine
 from headrace.result_delivery.adapters.sql_store import SqlStore
 from headrace.result_delivery.ports import StoreUnavailableError
-from tests.support.delivery import FaultyBus, Killed, Member, apply, produce, records_in, rows, topic
+from headrace.result_delivery.settings import DeliverySettings
+from headrace.result_delivery.wiring import serve
+from headrace.runtime.telemetry import Telemetry
+from tests.support.delivery import POLICY, FaultyBus, Killed, Member, apply, produce, records_in, rows, topic
+from tests.support.eventually import eventually
 from tests.support.results import request_id, result, result_message
 
 RESULTS, REPLIES = topic(TopicKind.RESULTS), topic(TopicKind.REPLIES)
@@ -221,3 +229,34 @@ def test_without_a_broker_it_waits_and_says_so(database: str) -> None:
     apply(bus)
     member.turn_until(lambda: member.troubles == [], "it is ready")
     member.leave()
+
+
+def test_a_log_that_begins_beyond_the_position_stops_it_with_a_sentence(
+    bus: FaultyBus, database: str
+) -> None:
+    produce(bus, answers(range(4), partitions=1))
+    member = Member(bus, database)
+    member.turn_until(lambda: len(stored(database)) == 4, "it commits")
+    member.leave()
+    produce(bus, answers(range(4, 8), partitions=1))
+    bus.topics("test").trim({Place(RESULTS, 0): 6})
+    successor = Member(bus, database, "two")
+    with pytest.raises(PositionGoneError, match=r"offset 4 of headrace\.results/0 is gone"):
+        successor.turn_until(lambda: False, "it stops")
+    successor.leave()
+
+
+def test_served_in_a_thread_it_answers_until_it_is_told_to_stop(bus: FaultyBus, tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'results.db'}"
+    settings = DeliverySettings(name="one", database=database)
+    stop, telemetry = threading.Event(), Telemetry.create(settings)
+    produce(bus, answers(range(8)))
+    with ThreadPoolExecutor(1) as threads:
+        served = threads.submit(serve, settings, bus=bus, policy=POLICY, telemetry=telemetry, stop=stop)
+        try:
+            eventually(lambda: served.done() or len(told(bus)) == 8, "all are told")
+        finally:
+            stop.set()
+        served.result(20)
+    assert stored(database) == ids(range(8))
+    assert outbox_is_empty(database)

@@ -15,7 +15,7 @@ from headrace.result_delivery.decisions.what_to_tell import OutboxMessage
 
 
 class StoreUnavailableError(Exception):
-    """SQL is down, locked, or failed. Whether a commit that was under way took place is unknown: ask for the positions."""
+    """SQL is down, locked, or failed. Whether a commit that was under way took place is unknown: positions tell."""
 
 
 class WrongSchemaError(Exception):

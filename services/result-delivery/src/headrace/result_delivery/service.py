@@ -2,8 +2,9 @@
 
 One turn reads what is there, commits all of it in one SQL transaction, and sends what that transaction put into the outbox.
 A lone result is committed at once; batches grow only while a commit is under way.
-Invariant: whatever fails, what was read is dropped, the positions are asked for again, and reading goes on from there; so
-nothing is lost, and nothing is told before it is committed. The group is polled at every turn, also while SQL is down.
+Invariant: what was read is held until it is committed, and dropped only with its partition; a position that isn't where we
+believe (another member, or a commit whose answer was lost) is asked for again, and reading goes on from there. Nothing is
+told before it is committed. The group is polled at every turn, also while SQL is down.
 """
 
 from collections.abc import Mapping
@@ -254,7 +255,6 @@ class ResultDelivery:
             self._log.warning("SQL can't be used, trying again", reason=str(error))
         self._metrics.commit_failures.labels("store").inc()
         self._backoff.failed()
-        self._intake.doubt(self._intake.places)
 
     def _kafka_failed(self, error: BusUnavailableError) -> None:
         if self._reads:

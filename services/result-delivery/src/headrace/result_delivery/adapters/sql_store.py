@@ -1,7 +1,7 @@
 """The store on SQLAlchemy Core, for SQLite and PostgreSQL. Implements ports.Store and ports.Transaction.
 
 Invariant: every failure of the database, whatever it is, comes out as StoreUnavailableError after a rollback, so the service
-has one way to mend them all: ask for the positions and go on from there.
+has one way to mend them all: try again, and where a position has moved go on from there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
