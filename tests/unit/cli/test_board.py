@@ -44,8 +44,17 @@ def test_shares_are_those_of_the_time_when_all_had_work() -> None:
     answer(board, 1, 120)  # atlas has nothing left: what birch gets from here on says nothing of fairness
     answer(board, 3, 130, tokens=500)
     by_tenant = {share.tenant: share for share in shares(board)}
-    assert (by_tenant["atlas"].tokens, by_tenant["birch"].tokens) == (10, 5)
-    assert (round(by_tenant["atlas"].got, 3), round(by_tenant["atlas"].due, 3)) == (0.667, 0.667)
+    assert (by_tenant["atlas"].tokens, by_tenant["birch"].tokens) == (20, 5)
+    assert (by_tenant["atlas"].got, round(by_tenant["atlas"].due, 3)) == (0.8, 0.667)
+
+
+def test_recorded_starts_decide_the_shares_once_all_are_known() -> None:
+    board = board_of("atlas", "atlas", "birch", "birch")
+    for number in range(4):
+        answer(board, number, 100 + number)
+    for number, started_ms in enumerate((10, 30, 20, 40)):  # atlas has nothing waiting after 30
+        board.recorded(number, started_ms=started_ms, queued_ms=0, first_token_ms=None)
+    assert [share.tokens for share in shares(board)] == [20, 10]
 
 
 def test_nothing_is_complete_until_each_has_one_answer_under_its_own_id() -> None:
@@ -133,7 +142,8 @@ def test_waits_are_those_that_headrace_recorded_by_tier() -> None:
     )
     for number, queued_ms in enumerate((5, 10, 30, 20)):
         answer(board, number, 100)
-        board.recorded(number, queued_ms, queued_ms + 1 if number == 1 else None)
+        first = queued_ms + 1 if number == 1 else None
+        board.recorded(number, started_ms=number, queued_ms=queued_ms, first_token_ms=first)
     assert [(tier.tier, tier.count, tier.p50_ms, tier.p95_ms) for tier in waits(board)] == [
         ("interactive", 1, 5, 5),
         ("standard", 3, 20, 30),

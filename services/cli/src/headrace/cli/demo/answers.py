@@ -83,6 +83,12 @@ class Standing(Struct):
     times: Times | None = None
 
     @property
+    def started_ms(self) -> int | None:
+        """When a backend began, Unix ms; None where that isn't known."""
+        started = None if self.times is None else self.times.started_at
+        return None if started is None else round(started.timestamp() * 1000)
+
+    @property
     def queued_ms(self) -> int | None:
         """From its acceptance until a backend began; None where that isn't known."""
         return self._since(None if self.times is None else self.times.started_at)

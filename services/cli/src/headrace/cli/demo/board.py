@@ -68,6 +68,8 @@ class Row:
     answers: int = 0
     queued_ms: int | None = None
     """As headrace itself recorded it, known at the end: from acceptance until a backend began."""
+    started_ms: int | None = None
+    """Likewise, Unix ms: when a backend began."""
     first_token_ms: int | None = None
     """Likewise, until the first token; None for plain answers, of which nobody sees it."""
 
@@ -86,7 +88,9 @@ class Board:
     weights: Mapping[str, int]
     rows: dict[int, Row] = field(default_factory=dict)
     contended: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By tier: tokens by tenant at the last moment at which every tenant still had unanswered prompts in that tier."""
+    """By tier: tokens by tenant up to the answer with which the first tenant had no more unanswered prompts there."""
+
+    _settled: set[str] = field(default_factory=set)
 
     def plan(self, asks: Iterable[Ask]) -> None:
         """Put prompts on the board before anything is sent."""
@@ -146,10 +150,12 @@ class Board:
         row = self.rows[number]
         row.state, row.ended_ms, row.problem = State.FAILED, at_ms, problem
 
-    def recorded(self, number: int, queued_ms: int | None, first_token_ms: int | None) -> None:
+    def recorded(
+        self, number: int, *, started_ms: int | None, queued_ms: int | None, first_token_ms: int | None
+    ) -> None:
         """What headrace recorded of an ended prompt's times."""
         row = self.rows[number]
-        row.queued_ms, row.first_token_ms = queued_ms, first_token_ms
+        row.started_ms, row.queued_ms, row.first_token_ms = started_ms, queued_ms, first_token_ms
 
     @property
     def ended(self) -> bool:
@@ -194,6 +200,9 @@ class Board:
 
     def _look(self, tier: str) -> None:
         """Notes the tokens while all tenants have work: fairness says nothing of a tenant that asks for nothing."""
-        busy = {row.ask.tenant for row in self.rows.values() if row.ask.tier == tier and not row.state.is_end}
-        if busy.issuperset(self.weights):
-            self.contended[tier] = self.tokens(tier)
+        if tier in self._settled:
+            return
+        self.contended[tier] = self.tokens(tier)
+        rows = [row for row in self.rows.values() if row.ask.tier == tier and not row.state.is_end]
+        if not {row.ask.tenant for row in rows}.issuperset(self.weights):
+            self._settled.add(tier)

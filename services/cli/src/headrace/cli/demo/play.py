@@ -164,7 +164,12 @@ async def _checked(callers: Callers, board: Board, row: Row) -> str:
         standing = await callers.standing(row)
     except (Unanswered, aiohttp.ClientError) as error:
         return f"prompt {row.ask.number} of {row.ask.tenant} can't be looked up: {error}"
-    board.recorded(row.ask.number, standing.queued_ms, standing.first_token_ms)
+    board.recorded(
+        row.ask.number,
+        started_ms=standing.started_ms,
+        queued_ms=standing.queued_ms,
+        first_token_ms=standing.first_token_ms,
+    )
     if standing.status == "succeeded":
         return ""
     return f"prompt {row.ask.number} of {row.ask.tenant} was answered but stands as {standing.status}"

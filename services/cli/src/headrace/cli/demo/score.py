@@ -32,7 +32,8 @@ class Waits:
 
 def shares(board: Board) -> list[Share]:
     """Token shares against weights, over the times in which every tenant had work in a tier; else over all."""
-    looks = [tokens for tokens in board.contended.values() if any(tokens.values())] or [board.tokens()]
+    by_tier = [_contended(board, tier) for tier in _tiers(board)]
+    looks = [tokens for tokens in by_tier if any(tokens.values())] or [board.tokens()]
     got = {tenant: sum(tokens.get(tenant, 0) for tokens in looks) for tenant in board.weights}
     whole, weight = sum(got.values()), sum(board.weights.values())
     return [
@@ -68,6 +69,25 @@ def percentile(values: Iterable[int], percent: int) -> int | None:
     if not ordered:
         return None
     return ordered[max(ceil(len(ordered) * percent / 100), 1) - 1]
+
+
+def _contended(board: Board, tier: str) -> dict[str, int]:
+    """Tokens by tenant of what was begun while every tenant had something waiting in this tier.
+
+    By the recorded starts once all are known: fairness is decided when a prompt begins. Until then, as the board saw it.
+    """
+    rows = [row for row in board.rows.values() if row.ask.tier == tier]
+    starts = {row.ask.number: row.started_ms for row in rows if row.started_ms is not None}
+    if len(starts) < len(rows) or {row.ask.tenant for row in rows} != set(board.weights):
+        return board.contended.get(tier, {})
+    last = dict.fromkeys(board.weights, 0)
+    for row in rows:
+        last[row.ask.tenant] = max(last[row.ask.tenant], starts[row.ask.number])
+    tokens = dict.fromkeys(board.weights, 0)
+    for row in rows:
+        if starts[row.ask.number] <= min(last.values()):
+            tokens[row.ask.tenant] += row.tokens
+    return tokens
 
 
 def _tiers(board: Board) -> list[str]:

@@ -19,6 +19,8 @@ from headrace.devkit.preflight import Finding
 
 HEADLINE = f"headrace   {len(WEIGHTS)} tenants, {len(TIERS)} tiers, one model"
 
+MOST_PROBLEMS = 5
+
 
 class Screen:
     """Draws on the terminal of standard output. `close` leaves it as it was, whatever was being drawn."""
@@ -91,8 +93,10 @@ class Screen:
             + (", each exactly once" if ended.good else ""),
             style=style,
         )
-        for problem in ended.problems:
+        for problem in ended.problems[:MOST_PROBLEMS]:
             self._console.print(problem, style="red", markup=False)
+        if (more := len(ended.problems) - MOST_PROBLEMS) > 0:
+            self._console.print(f"and {more} more", style="red")
         self._numbers(board, ended)
         self._lines(ready)
 

@@ -197,6 +197,7 @@ class Stack(Started):
             env=env,
             log_path=self.folder / "logs" / f"{name}.log",
             health_port=health_port,
+            api_port=self._ingest_port if kind == "ingest" else None,
         )
 
 

@@ -4,11 +4,13 @@ Called by stack.processes and, through it, by end-to-end tests. Invariant: a res
 and log as before, so that whoever talks to it finds it again.
 """
 
+import socket
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
 from headrace.devkit.leash import Child
+from headrace.devkit.ports import LOOPBACK
 from headrace.devkit.probes import http_answers, wait_until
 
 READY_WITHIN = timedelta(seconds=60)
@@ -24,10 +26,17 @@ class ServiceProcess:
     """`argv` with `env`, logging to `log_path`, answering /readyz on `health_port`. Not started by being made."""
 
     def __init__(
-        self, name: str, argv: list[str], *, env: Mapping[str, str], log_path: Path, health_port: int
+        self,
+        name: str,
+        argv: list[str],
+        *,
+        env: Mapping[str, str],
+        log_path: Path,
+        health_port: int,
+        api_port: int | None = None,
     ) -> None:
         self.name, self.log_path, self.health_port = name, log_path, health_port
-        self._argv, self._env = argv, dict(env)
+        self._argv, self._env, self._api_port = argv, dict(env), api_port
         self._child: Child | None = None
         self.pids: list[int] = []
 
@@ -59,18 +68,25 @@ class ServiceProcess:
         self.pids.append(self._child.pid)
 
     def await_ready(self, within: timedelta = READY_WITHIN) -> None:
-        """Returns when /readyz answers 200. Raises StackFailed with the last it logged."""
+        """Returns when /readyz answers 200 and its API, if it has one, listens. Raises StackFailed with its last lines."""
         ended = False
 
         def settled() -> bool:
             nonlocal ended
             ended = not self.alive
-            return ended or http_answers(self.health_port, "/readyz")
+            return ended or (http_answers(self.health_port, "/readyz") and self._listens())
 
         if not wait_until(settled, within):
             raise StackFailed(self._told(f"was not ready within {within.total_seconds():.0f} s"))
         if ended:
             raise StackFailed(self._told(f"ended with status {self.child.exit_status}"))
+
+    def _listens(self) -> bool:
+        if self._api_port is None:
+            return True
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex((LOOPBACK, self._api_port)) == 0
 
     def restart(self, within: timedelta = READY_WITHIN) -> None:
         """End it politely if it lives, start it again, return when it is ready."""
