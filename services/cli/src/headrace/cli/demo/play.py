@@ -129,7 +129,7 @@ def _start(audience: Audience, folder: Path, undo: ExitStack) -> Stack:
         bootstrap=broker.bootstrap,
         grace=GRACE,
         prefix=f"headrace-demo-{secrets.token_hex(3)}.",
-        on_ready=audience.starting,
+        awaiting=audience.starting,
     )
     audience.starting("the services")
     return undo.enter_context(stack)

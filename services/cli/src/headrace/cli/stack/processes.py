@@ -37,7 +37,7 @@ class Stack(Started):
     `folder` gets policy.toml, results.db and logs/. `bootstrap` None: starts a broker of its own. `policy` is TOML;
     tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `grace` is what
     each service gets to drain. `extra` settings win over the stack's.
-    Raises StackFailed and whatever the broker or the topics raise.
+    `awaiting` is told whose readiness is waited for. Raises StackFailed and whatever the broker or the topics raise.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Stack(Started):
         extra: Extra | None = None,
         grace: timedelta = GRACE,
         ready_within: timedelta = READY_WITHIN,
-        on_ready: Callable[[str], None] | None = None,
+        awaiting: Callable[[str], None] | None = None,
     ) -> None:
         admitted = admit(policy)
         self.keys = {**admitted.keys, **(keys or {})}
@@ -62,7 +62,7 @@ class Stack(Started):
         self._policy_text, self._backends = admitted.text, list(backends)
         self._bootstrap, self._schedulers, self._extra = bootstrap, schedulers, dict(extra or {})
         self._grace, self._ready_within = grace, ready_within
-        self._on_ready = on_ready or (lambda _: None)
+        self._awaiting = awaiting or (lambda _: None)
         self._id_key = secrets.token_hex(32)
         self._ingest_port = port
         self._broker: KafkaCluster | None = None
@@ -158,8 +158,8 @@ class Stack(Started):
         for service in self.services.values():
             service.launch()
         for service in self.services.values():
+            self._awaiting(service.name)
             service.await_ready(self._ready_within)
-            self._on_ready(service.name)
 
     def _names(self) -> dict[str, tuple[str, dict[str, object]]]:
         """Each service's name, its package, and the settings that only it has."""
