@@ -9,49 +9,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from headrace.bus import errors
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.topics import Topic
+
+# Whoever takes a port takes its errors from here too.
+BusError = errors.BusError
+BusUnavailableError = errors.BusUnavailableError
+CommitFailedError = errors.CommitFailedError
+DeliveryUnknownError = errors.DeliveryUnknownError
+FencedError = errors.FencedError
+PositionGoneError = errors.PositionGoneError
+QueueFullError = errors.QueueFullError
+TooLargeError = errors.TooLargeError
 
 START = -2
 """As a position: the first offset that the log still has."""
 END = -1
 """As a position: after the last record at the moment of the call."""
-
-
-class BusError(Exception):
-    """Something between us and the log failed; the message says what, without a payload."""
-
-
-class BusUnavailableError(BusError):
-    """No broker answers; nothing was written by this call."""
-
-
-class DeliveryUnknownError(BusError):
-    """A write wasn't confirmed in time: it may be in the log or not."""
-
-
-class TooLargeError(BusError):
-    """The message is larger than the topic takes; it was not written."""
-
-
-class QueueFullError(BusError):
-    """The producer's local queue is full: back off, drop nothing. Nothing was queued by this call."""
-
-
-class PositionGoneError(BusError):
-    """The log begins after, or ends before, the position that was asked for. Never skipped in silence."""
-
-    def __init__(self, place: Place, position: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.place, self.position = place, position
-
-
-class FencedError(BusError):
-    """Another owner has taken over: stand by and rebuild."""
-
-
-class CommitFailedError(BusError):
-    """A checkpoint failed for another reason: close this state, stand by and rebuild."""
 
 
 @dataclass(frozen=True, slots=True)
