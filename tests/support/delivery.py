@@ -115,13 +115,13 @@ class Member:
         """As after kill -9, once the group has noticed: nothing is drained."""
         delivery = self.loop._delivery
         assert delivery is not None
-        delivery._reader.close()
+        delivery.reading.leave()
         delivery._store.close()
 
     @property
     def holds(self) -> int:
         """Records that it has read and not committed."""
-        return len(self.loop._delivery._intake.held) if self.loop._delivery else 0
+        return len(self.loop._delivery.reading.intake.held) if self.loop._delivery else 0
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of one of its metrics; 0 when it hasn't been touched."""

@@ -115,7 +115,7 @@ class History:
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SEEDS", "6"))))
 def test_one_result_whatever_fails(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_IDLE", timedelta(milliseconds=1))
-    monkeypatch.setattr(service, "_BLOCKED", timedelta(milliseconds=1))
+    monkeypatch.setattr(service, "_SOON", timedelta(milliseconds=1))
     sql = FlakySql(monkeypatch)
     history = History(seed, f"sqlite:///{tmp_path / 'results.db'}", sql)
     for _ in range(70):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from headrace.bus.memory.broker import MemoryBroker
 from headrace.bus.messages import Message, Place
-from headrace.bus.ports import PositionGoneError
+from headrace.bus.ports import BusUnavailableError, PositionGoneError
 from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.topics import TopicKind
@@ -260,3 +261,22 @@ def test_served_in_a_thread_it_answers_until_it_is_told_to_stop(bus: FaultyBus, 
         served.result(20)
     assert stored(database) == ids(range(8))
     assert outbox_is_empty(database)
+
+
+def test_an_assignment_that_failed_half_way_is_made_again(
+    bus: FaultyBus, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failures = MemoryBroker.resolve, iter([True])
+
+    def flaky(broker: MemoryBroker, place: Place, position: int) -> int:
+        if next(failures, False):
+            raise BusUnavailableError("the broker left in this moment")
+        return real(broker, place, position)
+
+    monkeypatch.setattr(MemoryBroker, "resolve", flaky)
+    produce(bus, answers(range(8)))
+    member = Member(bus, database)
+    member.turn_until(lambda: member.troubles == ["waiting for Kafka"], "the assignment fails")
+    member.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "it joined again")
+    assert sorted(told(bus)) == ids(range(8))
+    member.leave()

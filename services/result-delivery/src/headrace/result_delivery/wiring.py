@@ -10,10 +10,14 @@ from headrace.contracts.policy import Policy
 from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
 from headrace.result_delivery.adapters.database import open_engine
 from headrace.result_delivery.adapters.sql_store import SqlStore
+from headrace.result_delivery.committing import Committing
 from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.opening import Opening
+from headrace.result_delivery.outbox import Outbox
 from headrace.result_delivery.ports import Store
+from headrace.result_delivery.reading import Reading
 from headrace.result_delivery.service import ResultDelivery
 from headrace.result_delivery.settings import DeliverySettings
 from headrace.runtime.heartbeat import Vitals
@@ -96,18 +100,32 @@ class DeliveryLoop:
         return f"{NAME}-{self._settings.name}"
 
     def _built(self, store: Store) -> ResultDelivery:
-        names, bus = TopicNames(self._settings.prefix), self._bus
-        return ResultDelivery(
-            reader=bus.group_reader(self._client_name, self._settings.prefix + NAME),
-            producer=bus.loop_producer(self._client_name, delivery_timeout=DELIVERY_TIMEOUT),
+        names, bus, telemetry = TopicNames(self._settings.prefix), self._bus, self._telemetry
+        clock, metrics = telemetry.clock, self._metrics
+        reader = bus.group_reader(self._client_name, self._settings.prefix + NAME)
+        producer = bus.loop_producer(self._client_name, delivery_timeout=DELIVERY_TIMEOUT)
+        outbox = Outbox(producer, clock)
+        letters = DeadLetters(producer, names.of(TopicKind.DLQ), clock, metrics)
+        destinations = Destinations(
+            names.of(TopicKind.REPLIES), names.of(TopicKind.EVENTS), self._policy.topics.gateways
+        )
+        committing = Committing(
             store=store,
-            topic=names.of(TopicKind.RESULTS),
-            dlq=names.of(TopicKind.DLQ),
-            destinations=Destinations(
-                names.of(TopicKind.REPLIES), names.of(TopicKind.EVENTS), self._policy.topics.gateways
-            ),
-            clock=self._telemetry.clock,
-            metrics=self._metrics,
+            outbox=outbox,
+            letters=letters,
+            destinations=destinations,
+            clock=clock,
+            metrics=metrics,
+        )
+        return ResultDelivery(
+            reading=Reading(reader, store, names.of(TopicKind.RESULTS), metrics),
+            committing=committing,
+            outbox=outbox,
+            letters=letters,
+            producer=producer,
+            store=store,
+            clock=clock,
+            metrics=metrics,
             component=self._component,
         )
 
