@@ -159,8 +159,9 @@ class InHand:
 class SimWorker:
     """One worker; each registration is a boot. `runs`: what really happened."""
 
-    def __init__(self, world: World, name: str, lane: int, *, retries: bool) -> None:
+    def __init__(self, world: World, name: str, lane: int, *, retries: bool, longest_ms: int) -> None:
         self.world, self.name, self.lane, self.retries = world, name, lane, retries
+        self.longest_ms = longest_ms
         self.runs: list[Ran] = []
         self._register()
 
@@ -286,7 +287,7 @@ class SimWorker:
         todo = (
             self._retry_at(run, started=not lapsed) if lapsed or fails else self._done(run, Status.SUCCEEDED)
         )
-        finish = now if lapsed else now + world.rng.randint(50, 2_000)
+        finish = now if lapsed else now + world.rng.randint(50, self.longest_ms)
         self.held[run.attempt] = InHand(run, finish, todo, ran)
 
     def _cancel(self, cancel: Cancel) -> None:
