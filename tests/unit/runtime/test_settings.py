@@ -41,6 +41,26 @@ def row(name: str, environ: Mapping[str, str]) -> Explained:
     return next(row for row in explain(IngestLike, environ)[0] if row.name == name)
 
 
+class SchedulerLike(ServiceSettings):
+    """A service without a database."""
+
+    service: ClassVar[str] = "scheduler"
+
+
+def test_what_some_services_share_is_read_from_the_shared_name_by_those_that_have_it(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text('database = "sqlite:///from-file.db"\n')
+    in_file = {**KEYS, "HEADRACE_CONFIG": str(file)}
+    assert load(IngestLike, in_file).database == "sqlite:///from-file.db"
+    assert (
+        load(IngestLike, {**in_file, "HEADRACE_DATABASE": "sqlite:///shared.db"}).database
+        == "sqlite:///shared.db"
+    )
+    own = {"HEADRACE_DATABASE": "sqlite:///shared.db", "HEADRACE_INGEST_DATABASE": "sqlite:///own.db"}
+    assert load(IngestLike, {**KEYS, **own}).database == "sqlite:///own.db"
+    load(SchedulerLike, {"HEADRACE_CONFIG": str(file), "HEADRACE_DATABASE": "sqlite:///shared.db"})
+
+
 def test_fields_of_all_services_are_read_from_the_shared_name_and_own_ones_from_the_services() -> None:
     settings = load(
         IngestLike,

@@ -1,7 +1,7 @@
 """What every service is told at start. Each service's settings.py derives from `ServiceSettings` and names itself.
 
 Values reach an object by headrace.runtime.settings_loading alone: HEADRACE_<SERVICE>_<FIELD>, then (for the fields of
-this class) HEADRACE_<FIELD>, then the TOML file named by HEADRACE_CONFIG, then the default.
+this class, and those that several services share) HEADRACE_<FIELD>, then the TOML file named by HEADRACE_CONFIG, then the default.
 Invariant: constructing one directly reads no environment and no file, so that a test means what it says.
 """
 
@@ -16,6 +16,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 SERVICES = ("ingest", "scheduler", "inference_worker", "result_delivery")
 """Services that may have a table in the settings file and a prefix in the environment."""
+
+SHARED_BY_SOME = frozenset({"database"})
+"""Fields that more than one service has, though not all: they too are read from HEADRACE_<FIELD>."""
 
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s,:\[\]/]+):\d{1,5}")
 _TOPIC_CHARACTERS = re.compile(r"[A-Za-z0-9._-]{0,100}")

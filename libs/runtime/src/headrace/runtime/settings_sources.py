@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from headrace.runtime.settings import SERVICES, ServiceSettings
+from headrace.runtime.settings import SERVICES, SHARED_BY_SOME, ServiceSettings
 from headrace.runtime.suggestions import closest, did_you_mean
 
 PREFIX = "HEADRACE_"
@@ -21,6 +21,7 @@ CONFIG = "HEADRACE_CONFIG"
 # A typo in a common name is only guessed at when it is this close: other programs may have HEADRACE_ names of their own.
 _SURELY_A_TYPO = 0.85
 _SERVICE_LINK = re.compile(r"_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)$")
+_SHARED = frozenset(ServiceSettings.model_fields) | SHARED_BY_SOME
 _SEVERAL: tuple[type, ...] = (list, tuple, set, frozenset)
 
 
@@ -44,7 +45,7 @@ class Gathered:
 
 def env_names(cls: type[ServiceSettings], name: str) -> tuple[str, ...]:
     """The variables that set a field, the strongest first; the last is the one to tell people about."""
-    shared = name in ServiceSettings.model_fields
+    shared = name in _SHARED
     own = (f"{_own_prefix(cls)}{name.upper()}",) if cls.service else ()
     return (*own, f"{PREFIX}{name.upper()}") if shared else own
 
@@ -97,7 +98,9 @@ def _read_file(cls: type[ServiceSettings], path: Path, gathered: Gathered) -> No
     own = content.pop(cls.service, {}) if cls.service else {}
     tables = {*SERVICES, cls.service} - {""}
     shared = {key: value for key, value in content.items() if key not in tables}
-    _take(gathered, path, "", shared, set(ServiceSettings.model_fields), tables)
+    _take(gathered, path, "", shared, set(_SHARED), tables)
+    for name in SHARED_BY_SOME - set(cls.model_fields):
+        gathered.found.pop(name, None)
     if isinstance(own, dict):
         _take(gathered, path, f"{cls.service}.", own, set(cls.model_fields), set())
     else:
