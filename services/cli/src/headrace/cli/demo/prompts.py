@@ -18,19 +18,37 @@ QUESTIONS = (
     "Why is the sky blue?",
     "Write one line about rain.",
     "What does a turbine do?",
-    "Give a synonym for 'steady'.",
     "What is a queue?",
     "Name a fruit that is yellow.",
     "How do fish breathe?",
     "What is the capital of France?",
     "Say hello in Spanish.",
     "What is 2 plus 3?",
-    "Who waits in a line?",
     "What makes a fair share fair?",
     "Describe a waterfall.",
     "What is ice made of?",
     "Name a tree with needles.",
     "Why do leaves fall?",
+    "What do bees make?",
+    "Where do penguins live?",
+    "What is a bridge for?",
+    "Name two colours of the rainbow.",
+    "Why do we sleep?",
+    "What is the largest ocean?",
+    "What does a clock show?",
+    "How is bread made?",
+    "Who wrote Romeo and Juliet?",
+    "What do plants need to grow?",
+    "What is a lighthouse?",
+    "Name an animal that can fly.",
+    "Why is the sea salty?",
+    "What is snow?",
+    "What does a teacher do?",
+    "Name a musical instrument.",
+    "What is a mountain?",
+    "Why do birds sing?",
+    "What is the Moon?",
+    "How does a kettle work?",
 )
 
 
@@ -43,5 +61,5 @@ def asks() -> list[Ask]:
             for place, tenant in enumerate(WEIGHTS):
                 number = len(planned) + 1
                 how = hows[(turn + place) % len(hows)]
-                planned.append(Ask(number, tenant, tier, how, QUESTIONS[number % len(QUESTIONS)]))
+                planned.append(Ask(number, tenant, tier, how, QUESTIONS[(number - 1) % len(QUESTIONS)]))
     return planned
