@@ -115,7 +115,7 @@ async def test_every_fault_becomes_its_row_of_the_failure_table(
 ) -> None:
     more: dict[str, Any] = {"stream": True} if stream else {}
     async with staged(
-        MemoryBus(), fake_engine.url, limit=20, call_timeout=1 * S, stall_timeout=0.5 * S
+        MemoryBus(), fake_engine.url, limit=20, call_timeout=3 * S, stall_timeout=1.5 * S
     ) as stage:
         attempts = [
             await stage.run(chat(f"[[fault:{name}]]", **more), stream=stream) for name, _, _ in FAULTS

@@ -136,6 +136,17 @@ def test_a_lapsed_worker_hands_a_run_back_unstarted_and_goes_on_with_what_it_hol
     assert [r.attempt for r in world.records(ResultRecord)] == [first]
 
 
+def test_a_lapsed_worker_hands_a_run_back_at_once_also_when_all_its_slots_are_taken() -> None:
+    world = World(limit=1).serve()
+    world.run(1)
+    world.turn()
+    world.drops = _loses_workers
+    world.pass_time(3 * S)
+    second = world.run(2)
+    world.turn(3)
+    assert [r.attempt for r in world.records(AttemptRecord)] == [second]
+
+
 @pytest.mark.parametrize("how", ["buried", "silent", "deaf", "lost"])
 def test_a_boot_that_is_buried_silent_or_deaf_aborts_everything_and_registers_anew(how: str) -> None:
     world = World().serve()

@@ -19,7 +19,7 @@ from headrace.inference_worker.attempt_runner import AttemptRunner
 from headrace.inference_worker.lane import Lane
 from headrace.inference_worker.outcome import Outcome
 from headrace.inference_worker.ports import Backend
-from headrace.inference_worker.protocol.core import WorkerCore
+from headrace.inference_worker.protocol.core import Phase, WorkerCore
 from headrace.inference_worker.protocol.inputs import (
     BackendSeen,
     CallEnded,
@@ -52,6 +52,7 @@ from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
 
 T = TypeVar("T")
+_PROBES_TO_MISS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,12 @@ class WorkerService:
         """One step of the core; whether all is done."""
         self._wake.clear()
         inputs, self._inputs = self._progress() + self._inputs, []
-        was_ready = self._core.ready
         outputs = self._core.step(inputs, self._clock.now())
         for output in outputs:
             if isinstance(output, Finished):
                 return True
             self._ACTS[type(output)](self, output)
-        if self._core.ready is not was_ready:
-            self._tell_readiness()
+        self._tell_readiness()
         return False
 
     async def _sleep(self) -> None:
@@ -134,9 +133,10 @@ class WorkerService:
     def _tell_readiness(self) -> None:
         if self._core.ready:
             self._readiness.ready()
+        elif self._core.phase is Phase.SERVING:
+            self._readiness.not_ready("the backend doesn't answer")
         else:
-            serving = self._core.phase == "serving"
-            self._readiness.not_ready("the backend doesn't answer" if serving else "not registered")
+            self._readiness.not_ready("not registered with its pool")
 
     def _progress(self) -> list[Input]:
         news = list[Input]()
@@ -157,10 +157,14 @@ class WorkerService:
         self._tell(StopAsked())
 
     async def _probe(self) -> None:
+        """A busy backend may miss one probe; a call that can't connect says so by itself."""
+        missed = _PROBES_TO_MISS
         while True:
             healthy = await self._backend.alive()
-            self._metrics.healthy.set(healthy)
-            self._tell(BackendSeen(healthy))
+            missed = 0 if healthy else missed + 1
+            if healthy or missed >= _PROBES_TO_MISS:
+                self._metrics.healthy.set(healthy)
+                self._tell(BackendSeen(healthy))
             await asyncio.sleep(self._timings.probe_every.total_seconds())
 
     async def _write(self, producer: AsyncProducer, message: Message, token: object) -> None:
