@@ -100,6 +100,7 @@ def test_a_tenant_nobody_can_be_is_remarked_on(headrace: Headrace, tmp_path: Pat
 
 def test_an_unforeseen_error_says_how_to_see_more() -> None:
     assert "HEADRACE_TRACEBACK=1" in sentence_of(RuntimeError("broken"))
+    assert sentence_of(ExceptionGroup("tasks", [ValueError("expected a port")])) == "expected a port"
     assert sentence_of(FileNotFoundError(2, "No such file", "x.toml")) == "x.toml: No such file"
 
 

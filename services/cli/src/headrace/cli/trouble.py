@@ -12,6 +12,8 @@ class Trouble(Exception):  # noqa: N818 - reads as what happened
 
 def sentence_of(error: BaseException) -> str:
     """What a person is told. Our own errors are sentences already; others get their type and a way on."""
+    if isinstance(error, BaseExceptionGroup):
+        return sentence_of(error.exceptions[0])
     told = str(error).strip()
     if type(error).__module__.startswith("headrace.") and told:
         return told
