@@ -18,12 +18,12 @@ def test_every_column_that_is_read_is_one_that_is_written() -> None:
 def test_a_short_or_odd_id_key_is_refused_with_how_to_make_one() -> None:
     for key in ("", "ab" * 31, "xy" * 32):
         with pytest.raises(ValidationError, match="openssl rand -hex 32"):
-            IngestSettings(id_key=key)  # type: ignore[arg-type]
+            IngestSettings(id_key=key)
 
 
 def test_a_replica_reads_the_partition_it_is_told_or_one_that_its_name_decides() -> None:
-    assert IngestSettings(id_key=KEY, gateway=6).gateway_of(4) == 2  # type: ignore[arg-type]
-    named = [IngestSettings(id_key=KEY, name="one").gateway_of(4) for _ in range(2)]  # type: ignore[arg-type]
+    assert IngestSettings(id_key=KEY, gateway=6).gateway_of(4) == 2
+    named = [IngestSettings(id_key=KEY, name="one").gateway_of(4) for _ in range(2)]
     assert named[0] == named[1]
     assert 0 <= named[0] < 4
 

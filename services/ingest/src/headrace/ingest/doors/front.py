@@ -44,6 +44,7 @@ class Seen:
     trace: Headers = ()
     tenant: str | None = None
     tier: str = ""
+    route: str | None = None
     request_id: str | None = None
 
 

@@ -23,14 +23,15 @@ from headrace.ingest.refusal import JSON_TYPE, PROBLEM_TYPE, Refusal
 
 LONGEST_WAIT = timedelta(seconds=60)
 _POLL_AGAIN = ("Retry-After", "1")
-_ID_PATH = "/v1/requests/{request_id}"
+NATIVE = "/v1/requests"
+_ID_PATH = NATIVE + "/{request_id}"
 
 
 def native_routes() -> APIRouter:
     """The routes."""
     router = APIRouter(tags=["Requests"])
     add, document = router.add_api_route, StatusDocument
-    add("/v1/requests", submit, methods=["POST"], status_code=202, response_model=document,
+    add(NATIVE, submit, methods=["POST"], status_code=202, response_model=document,
         summary="Submit a request and come back for its answer",
         openapi_extra=submit_body(), responses=_problems(400, 401, 403, 404, 413, 422, 503))  # fmt: skip
     add(_ID_PATH, status, methods=["GET"], response_model=document,

@@ -93,7 +93,7 @@ class Observed:
             refusal = error
         except Exception:  # noqa: BLE001 the last net: logged here, told without detail
             self._log.exception("door_failed", path=scope["path"], request_id=scope["headrace"].request_id)
-            refusal = Refusal(500, "internal_error", "Something went wrong here, not in your request.")
+            refusal = mistake()
         if refusal is not None and not sent.status:
             await self._face(scope["path"], refusal)(scope, receive, noting)
 
@@ -118,9 +118,14 @@ class Observed:
         )
 
 
+def mistake() -> Refusal:
+    """What a caller is told of a mistake of ours."""
+    return Refusal(500, "internal_error", "Something went wrong here, not in your request.")
+
+
 def _route(scope: Scope) -> str:
     """The route's pattern, never the path itself: a path is anybody's."""
-    return getattr(scope.get("route"), "path", None) or "unmatched"
+    return scope["headrace"].route or getattr(scope.get("route"), "path", None) or "unmatched"
 
 
 def _parent(headers: HttpHeaders) -> Context:
