@@ -1,5 +1,6 @@
 """Bad input at every door: the right status in the door's own shape, and not one record in Kafka."""
 
+import io
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +63,7 @@ async def test_bad_input_is_refused_in_the_doors_own_shape(stack: Stack, bad: Ba
     if bad.key is None:
         headers["Authorization"] = ""
     async with Caller(stack.url, stack.keys.get(bad.key or "", "hr_wrong")) as caller:
-        answer = await caller.session.post(route, data=bad.body, headers=headers)
+        answer = await caller.session.post(route, data=io.BytesIO(bad.body), headers=headers)
         body = await answer.read()
     assert answer.status == bad.status, body[:500]
     assert code_of(route, body)

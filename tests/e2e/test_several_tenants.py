@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import aiohttp
 import pytest
@@ -64,7 +65,7 @@ async def test_what_waits_longer_than_its_tiers_time_out_expires_and_is_told(sta
         outcome = await birch.ended(late)
         document = await birch.status(late)
     assert document["status"] == "expired"
-    assert document["failure"]["kind"] == "queue_timeout"
+    assert document["failure"]["code"] == "queue_timeout"
     assert outcome.http_status != 200
     async with Caller(stack.url, stack.keys["atlas"]) as atlas:
         assert [(await atlas.ended(one)).http_status for one in plug] == [200] * SLOTS
@@ -72,18 +73,19 @@ async def test_what_waits_longer_than_its_tiers_time_out_expires_and_is_told(sta
 
 async def test_a_caller_sees_its_place_its_run_and_its_end(stack: Stack) -> None:
     plug = await submit_many(stack, "cedar", "interactive", SLOTS, pace_ms=300)
-    waiting = await submit_many(stack, "cedar", "interactive", 3)
     async with Caller(stack.url, stack.keys["cedar"]) as cedar:
 
-        async def seen(request_id: str, status: str) -> dict[str, object]:
+        async def seen(request_id: str, status: str) -> dict[str, Any]:
             async with asyncio.timeout(20):
                 while (document := await cedar.status(request_id))["status"] != status:
                     await asyncio.sleep(0.02)
                 return document
 
-        last = await seen(waiting[-1], "queued")
-        assert last["position"] == len(waiting) - 1
-        await seen(plug[0], "running")
+        for request_id in plug:
+            await seen(request_id, "running")
+        waiting = await submit_many(stack, "cedar", "interactive", 3)
+        positions = [(await seen(request_id, "queued"))["position"] for request_id in waiting]
+        assert sorted(positions) == [0, 1, 2]
         assert (await cedar.ended(waiting[-1])).http_status == 200
         assert (await seen(waiting[-1], "succeeded"))["usage"]
 
