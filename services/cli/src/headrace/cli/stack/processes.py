@@ -35,9 +35,9 @@ class Stack(Started):
     """One ingest, `schedulers` schedulers, a worker for each backend, one result-delivery; ready when `start` returns.
 
     `folder` gets policy.toml, results.db and logs/. `bootstrap` None: starts a broker of its own. `policy` is TOML;
-    tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `grace` is what
-    each service gets to drain. `extra` settings win over the stack's.
-    `awaiting` is told whose readiness is waited for. Raises StackFailed and whatever the broker or the topics raise.
+    tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `grace` is what each service gets to
+    drain. `extra` settings win over the stack's. `awaiting` is told whose readiness is waited for.
+    Raises StackFailed and whatever the broker or the topics raise.
     """
 
     def __init__(
@@ -167,8 +167,8 @@ class Stack(Started):
         named: dict[str, tuple[str, dict[str, object]]] = {
             "result-delivery": ("result_delivery", database),
         }
-        for number in range(1, self._schedulers + 1):
-            named[_numbered("scheduler", number)] = ("scheduler", {})
+        schedulers = [_numbered("scheduler", number) for number in range(1, self._schedulers + 1)]
+        named |= {name: ("scheduler", {"replicas": ",".join(schedulers)}) for name in schedulers}
         for number, backend in enumerate(self._backends, start=1):
             own = {
                 "pool": backend.pool,
