@@ -46,6 +46,7 @@ from headrace.inference_worker.protocol.outputs import (
 )
 from headrace.inference_worker.registration import Registration
 from headrace.inference_worker.timings import Timings
+from headrace.inference_worker.trouble import Trouble
 from headrace.inference_worker.worker_metrics import WorkerMetrics
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
@@ -94,7 +95,7 @@ class WorkerService:
         self._under_way = set[asyncio.Task[Any]]()
         self._lane: asyncio.Task[None] | None = None
         self._last_boot_ms = 0
-        self._log = get_logger("worker")
+        self._log, self._trouble = get_logger("worker"), Trouble(get_logger("worker"))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve, drain, return. Raises what it can't live with."""
@@ -173,9 +174,10 @@ class WorkerService:
         except TooLargeError:
             self._tell(Written(token, acknowledged=False, too_large=True))
         except BusError as error:
-            self._log.warning("a write was not confirmed", topic=message.topic, reason=str(error))
+            self._trouble.say(message.topic, "writes are not confirmed", str(error))
             self._tell(Written(token, acknowledged=False))
         else:
+            self._trouble.over(message.topic)
             self._tell(Written(token, acknowledged=True))
 
     def _send_worker(self, output: SendWorker) -> None:
@@ -224,10 +226,13 @@ class WorkerService:
     async def _patiently(self, look: Callable[[], Coroutine[Any, Any, Any]]) -> Any:  # noqa: ANN401
         while True:
             try:
-                return await look()
+                found = await look()
             except BusError as error:
-                self._log.warning("can't look at the logs yet", reason=str(error))
+                self._trouble.say("the logs", "can't be looked at yet", str(error))
                 await asyncio.sleep(self._timings.look_again_after.total_seconds())
+            else:
+                self._trouble.over("the logs")
+                return found
 
     def _follow_lane(self, output: FollowLane) -> None:
         lane = self._make_lane(told=self._tell)
