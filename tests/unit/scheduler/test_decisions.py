@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts.failures import FAILURES, FailureKind
@@ -27,6 +27,7 @@ LIMITS = st.one_of(st.none(), st.integers(WALL, WALL + 10_000))
 SECOND = timedelta(seconds=1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3 * BLOCK), max_size=200), st.integers(0, 2 * BLOCK))
 def test_finished_offsets_are_a_set_and_survive_a_checkpoint(offsets: list[int], prefix: int) -> None:
     finished = FinishedOffsets(prefix)
@@ -49,6 +50,7 @@ def test_the_prefix_walks_over_whole_blocks() -> None:
     assert finished.bitmaps() == {}
 
 
+@settings(deadline=None)
 @given(
     kind=st.one_of(st.none(), st.sampled_from(FailureKind)),
     attempts=st.integers(1, 40),
@@ -103,6 +105,7 @@ def test_an_outage_uses_up_no_attempt_and_a_failure_does() -> None:
     assert used(FailureKind.INVALID_REQUEST) == GiveUp(FailureKind.INVALID_REQUEST, 3)
 
 
+@settings(deadline=None)
 @given(start_by=LIMITS, finish_by=LIMITS, wall=st.integers(WALL, WALL + 10_000))
 def test_a_request_has_expired_exactly_when_its_instant_has_come(
     start_by: int | None, finish_by: int | None, wall: int
@@ -118,6 +121,7 @@ def test_a_failed_attempt_gives_the_queue_time_out_anew() -> None:
     assert start_by_of(WALL, None, used=1, due_ms=WALL) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-300, 300), max_size=100))
 def test_pausing_has_hysteresis_and_never_lets_the_window_grow_past_high(moves: list[int]) -> None:
     window, paused, records = Window(1000, 400, 10**9, 10**8), False, 0
@@ -135,6 +139,7 @@ def test_a_window_upside_down_is_refused() -> None:
         Window(10, 10, 10, 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 80)), max_size=20))
 def test_only_a_worker_with_room_is_chosen_and_the_least_loaded_of_them(loads: list[tuple[int, int]]) -> None:
     candidates = [

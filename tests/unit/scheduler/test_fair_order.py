@@ -115,6 +115,7 @@ def test_a_backlogged_tier_gets_its_share_whatever_the_others_do(seed: int) -> N
         assert ours >= share * work - (share * len(shares) + 1) * 10 * UNIT
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcde"), st.tuples(st.integers(1, 1000), st.integers(0, 20)), min_size=1)
 )
@@ -137,6 +138,7 @@ def test_a_tenant_that_idled_gets_no_burst_and_keeps_its_debt() -> None:
     assert lifted(1, [], 7) == 7
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=30))
 def test_inside_a_tenant_priority_then_deadline_then_arrival_decide(
     wishes: list[tuple[int, int, int]],
@@ -156,6 +158,7 @@ def test_inside_a_tenant_priority_then_deadline_then_arrival_decide(
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 10**9)), max_size=30), st.integers(1, 7))
 def test_what_is_charged_is_taken_back_exactly(costs: list[tuple[int, int]], weight: int) -> None:
     accounts, _ = queue_of({"t": Fraction(1, 3)}, {"a": weight})

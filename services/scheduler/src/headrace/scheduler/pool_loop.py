@@ -72,6 +72,11 @@ class PoolLoop:
             return self.doing.longest_wait(now)
         return _EAGER if isinstance(self.doing, Claiming) else _PATIENT
 
+    @property
+    def at_work(self) -> bool:
+        """Whether requests wait or run in it."""
+        return isinstance(self.doing, Owning) and self.doing.core.at_work
+
     def release(self) -> None:
         """A clean stop."""
         if isinstance(self.doing, Owning):

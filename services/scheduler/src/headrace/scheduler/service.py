@@ -15,7 +15,8 @@ from headrace.scheduler.pool_loop import PoolLoop
 
 NAME = "scheduler"
 _AT_LEAST, _AT_MOST = timedelta(milliseconds=250), timedelta(seconds=5)
-_SHARED_WAIT = timedelta(milliseconds=3)
+_AT_WORK, _AT_REST = timedelta(milliseconds=3), timedelta(milliseconds=15)
+"""How long several pools may wait for one of them: the others' records wait as long."""
 _NO_WAIT = timedelta()
 
 
@@ -48,7 +49,7 @@ class Scheduler:
         now = self._clock.now()
         wait = min(pool.longest_wait(now) for pool in self._pools)
         if len(self._pools) > 1:
-            wait = min(wait, _SHARED_WAIT)
+            wait = min(wait, _AT_WORK if any(pool.at_work for pool in self._pools) else _AT_REST)
         for number, pool in enumerate(self._pools):
             pool.turn(wait if number == self._next else _NO_WAIT)
         self._next = (self._next + 1) % len(self._pools)

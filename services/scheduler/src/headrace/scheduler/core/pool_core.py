@@ -89,6 +89,11 @@ class PoolCore:
         """The last word on each tier."""
         return self._answering.states
 
+    @property
+    def at_work(self) -> bool:
+        """Whether requests wait or run."""
+        return bool(self.state.tracked) or len(self.state.held) > 0
+
     def step(self, inputs: Inputs, now: Now) -> Outputs:
         """Take in what happened; say what is to be done."""
         state = self.state
