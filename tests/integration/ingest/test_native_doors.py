@@ -1,11 +1,13 @@
 """The native routes: submit, look, fetch, follow, cancel; and what another tenant sees of them."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
@@ -230,6 +232,19 @@ async def test_another_attempts_text_begins_with_a_restart(replica: Replica) -> 
         told = [(event, data.get("text")) for event, _, data in events_in(await answer.read())]
     restart = told.index(("restart", None))
     assert [text for event, text in told[restart:] if event == "text"] == ["Good"]
+
+
+async def test_a_replica_that_stops_sends_its_readers_away_at_once(tmp_path: Path) -> None:
+    async with running(BreakableBus(), tmp_path, drain=timedelta(seconds=20)) as replica:
+        _, record = await submit(replica)
+        session = aiohttp.ClientSession(replica.url, headers=replica.as_tenant())
+        events = await session.get(f"/v1/requests/{record.id}/events")
+        waiting = asyncio.create_task(session.get(f"/v1/requests/{record.id}?wait=30s"))
+        await replica.other.request()
+    async with session, asyncio.timeout(5):
+        assert events_in(await events.read())[0][0] == "status"
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            (await waiting).release()
 
 
 async def test_hanging_up_on_events_cancels_nothing(replica: Replica) -> None:

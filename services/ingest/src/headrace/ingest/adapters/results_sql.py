@@ -69,7 +69,10 @@ class SqlResults:
         columns = [self._table.c[name] for name in (COLUMNS if body else _STATUS)]
         mine = self._table.c.id == request_id
         rows = await self._rows(select(*columns).where(mine, self._table.c.tenant == tenant))
-        return self._result(rows[0]) if rows else None
+        try:
+            return self._result(rows[0]) if rows else None
+        except ValueError as error:
+            raise _not_understood(error) from error
 
     async def ended(self, ids: Collection[str]) -> list[Final]:
         """Those of the ids that have a result. Raises ResultsUnavailableError."""
@@ -77,7 +80,10 @@ class SqlResults:
             return []
         columns = [self._table.c[name] for name in _STATUS]
         rows = await self._rows(select(*columns).where(self._table.c.id.in_(ids)))
-        return [_final(row) for row in rows]
+        try:
+            return [_final(row) for row in rows]
+        except ValueError as error:
+            raise _not_understood(error) from error
 
     async def close(self) -> None:
         """Closes its connections."""
@@ -147,6 +153,11 @@ def _final(row: Row[Any]) -> Final:
             estimated=bool(row.usage_estimated),
         ),
     )
+
+
+def _not_understood(error: ValueError) -> ResultsUnavailableError:
+    """A status or a failure of a later version: this replica must be renewed, and is of use meanwhile."""
+    return ResultsUnavailableError(f"a result isn't understood: {error}"[:200])
 
 
 def _is_not_there_yet(error: Exception) -> bool:

@@ -5,6 +5,7 @@ result is committed, whether or not the Final arrived; hanging up cancels nothin
 """
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 
 from starlette.responses import Response
@@ -84,9 +85,8 @@ class EventStream(Response):
 
     async def _follow(self, send: Send) -> StoredResult | None:
         """Relays until there is a result; None when this replica stops before."""
-        log = self._front.reply_log()
+        log = await self._opened()
         try:
-            await self._start(log)
             while not self._front.stopping.is_set():
                 heard = await self._read(log)
                 stored = await self._heard(send, heard)
@@ -97,13 +97,22 @@ class EventStream(Response):
         finally:
             await log.stop()
 
-    async def _start(self, log: ReplyLog) -> None:
+    async def _opened(self) -> ReplyLog:
+        """A reader at its place, as soon as a broker answers."""
         resumed, accepted_ms = self._followed.resumed, self._followed.address.accepted_ms
-        await log.start(
-            self._events.at.partition,
-            offset=None if resumed is None else resumed.offset,
-            since_ms=accepted_ms - _CLOCKS_DIFFER_MS,
-        )
+        while True:
+            log = self._front.reply_log()
+            try:
+                await log.start(
+                    self._events.at.partition,
+                    offset=None if resumed is None else resumed.offset,
+                    since_ms=accepted_ms - _CLOCKS_DIFFER_MS,
+                )
+            except BusError:
+                await log.stop()
+                await asyncio.sleep(1)
+            else:
+                return log
 
     async def _read(self, log: ReplyLog) -> list[Heard]:
         try:
@@ -121,7 +130,11 @@ class EventStream(Response):
         if frames:
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
         final = any(isinstance(each.record, Final) for each in heard)
-        return await self._result() if final or self._is_due() else None
+        if not final and not self._is_due():
+            return None
+        with contextlib.suppress(Refusal):  # logged already; looked up again at the next round
+            return await self._result()
+        return None
 
     def _is_due(self) -> bool:
         every_ms = self._front.settings.lost_final_poll.total_seconds() * 1000

@@ -20,6 +20,7 @@ from headrace.ingest.settings import IngestSettings
 from headrace.runtime.telemetry import Telemetry
 
 _SCHEME = "bearer "
+_LONGEST_UPLOAD_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,22 @@ def tenant_of(request: Request) -> str:
 
 
 async def body_of(request: Request) -> bytes:
-    """The whole body. Raises Refusal (413, 415) before more is read than may be taken; GoneError."""
+    """The whole body. Raises Refusal (408, 413, 415) before more is read than may be taken; GoneError."""
     limit = front_of(request).settings.max_body
     declared_size(request.headers.get("content-length"), limit)
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal(415, "unsupported_encoding", "Send the body as it is, without Content-Encoding.")
-    parts, size, more = [], 0, True
+    try:
+        async with asyncio.timeout(_LONGEST_UPLOAD_SECONDS):
+            parts = await _parts_of(request, limit)
+    except TimeoutError:
+        sentence = f"The body didn't come within {_LONGEST_UPLOAD_SECONDS} s."
+        raise Refusal(408, "body_timeout", sentence) from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _parts_of(request: Request, limit: int) -> list[bytes]:
+    parts, size, more = list[bytes](), 0, True
     while more:
         message = await request.receive()
         if message["type"] == "http.disconnect":
@@ -85,7 +96,7 @@ async def body_of(request: Request) -> bytes:
         size += len(part)
         may_be_read(size, limit)
         parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return parts
 
 
 def asked_by(request: Request, tenant: str, body: bytes, route: str | None) -> Asked:
