@@ -23,6 +23,7 @@ from headrace.ingest.decisions.read_submission import Submission, read_submissio
 from headrace.ingest.decisions.replace_model import replace_model, without_member
 from headrace.ingest.decisions.what_to_answer import Ended
 from headrace.ingest.decisions.which_deadline import Deadlines, duration_or_refusal, which_deadline
+from headrace.ingest.decisions.which_record import Placed, which_record
 from headrace.ingest.decisions.which_tier import which_tier
 from headrace.ingest.ports import (
     DoesNotFitError,
@@ -183,6 +184,16 @@ class Ingest:
             await self.cancel(record.id, tenant=record.tenant, pool=record.pool)
 
     def _prepared(self, asked: Asked, submission: Submission, pool: str, tier: str) -> Prepared:
+        placed = self._placed(asked, submission, pool, tier)
+        plain = _for_backend(asked, submission, placed.model)
+        encoding, value = self.parts.seal.seal(plain, tenant=asked.tenant, request_id=placed.id)
+        limits = self._deadlines(asked, submission, tier, placed.accepted_ms)
+        payload = Payload(size=len(value), encoding=encoding)
+        return Prepared(
+            which_record(placed, submission, payload, limits), value, asked.trace, submission.model
+        )
+
+    def _placed(self, asked: Asked, submission: Submission, pool: str, tier: str) -> Placed:
         wall_ms = self.parts.clock.now().wall_ms
         partition = partition_of(asked.tenant, self.parts.policy.topics.tenant_partitions)
         request_id = mint_request_id(
@@ -194,35 +205,17 @@ class Ingest:
             wall_ms=wall_ms,
             random=secrets.token_bytes(10),
         )
-        model = self.parts.policy.pools[pool].models[submission.model]
-        plain = _for_backend(asked, submission, model)
-        encoding, value = self.parts.seal.seal(plain, tenant=asked.tenant, request_id=request_id)
-        limits = self._deadlines(asked, submission, tier, wall_ms)
-        record = RequestRecord(
+        return Placed(
             id=request_id,
             tenant=asked.tenant,
             pool=pool,
             tier=tier,
             partition=partition,
-            model=model,
-            route=submission.route,
+            model=self.parts.policy.pools[pool].models[submission.model],
             accepted_ms=wall_ms,
-            payload=Payload(size=len(value), encoding=encoding),
             gateway=self.parts.gateway,
             waits=asked.waits,
-            stream=submission.stream,
-            sends_usage=submission.sends_usage,
-            plain_text=submission.plain_text,
-            prompt_tokens=submission.prompt_tokens,
-            max_tokens=submission.max_tokens,
-            choices=submission.choices,
-            priority=submission.options.priority,
-            fairness_key=submission.options.fairness_key,
-            start_by_ms=limits.start_by_ms,
-            finish_by_ms=limits.finish_by_ms,
-            metadata=submission.options.metadata,
         )
-        return Prepared(record, value, asked.trace, submission.model)
 
     def _deadlines(self, asked: Asked, submission: Submission, tier: str, wall_ms: int) -> Deadlines:
         options = submission.options

@@ -1,0 +1,57 @@
+"""What is written down of an accepted submission. Called by the service once per request.
+
+Invariant: the record holds all that any later decision needs, so that nobody opens the payload again.
+"""
+
+from dataclasses import dataclass
+
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Payload
+from headrace.ingest.decisions.read_submission import Submission
+from headrace.ingest.decisions.which_deadline import Deadlines
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Whose request it is, where it goes, and when it came. `model` is the name the backend knows."""
+
+    id: str
+    tenant: str
+    pool: str
+    tier: str
+    partition: int
+    model: str
+    accepted_ms: int
+    gateway: int
+    waits: bool
+
+
+def which_record(
+    placed: Placed, submission: Submission, payload: Payload, limits: Deadlines
+) -> RequestRecord:
+    """The record."""
+    options = submission.options
+    return RequestRecord(
+        id=placed.id,
+        tenant=placed.tenant,
+        pool=placed.pool,
+        tier=placed.tier,
+        partition=placed.partition,
+        model=placed.model,
+        route=submission.route,
+        accepted_ms=placed.accepted_ms,
+        payload=payload,
+        gateway=placed.gateway,
+        waits=placed.waits,
+        stream=submission.stream,
+        sends_usage=submission.sends_usage,
+        plain_text=submission.plain_text,
+        prompt_tokens=submission.prompt_tokens,
+        max_tokens=submission.max_tokens,
+        choices=submission.choices,
+        priority=options.priority,
+        fairness_key=options.fairness_key,
+        start_by_ms=limits.start_by_ms,
+        finish_by_ms=limits.finish_by_ms,
+        metadata=options.metadata,
+    )
