@@ -94,14 +94,14 @@ def test_the_first_of_a_group_of_exceptions_is_told() -> None:
 
 def test_lines_of_libraries_take_the_same_way_but_never_below_info(stream: io.StringIO) -> None:
     configure_logging("worker", level="debug", stream=stream)
-    logging.getLogger("aiokafka.consumer").debug("fetched %s", "SECRET")
-    logging.getLogger("aiokafka.consumer").warning("lost %s", "x" * 3000)
+    logging.getLogger("alembic.runtime").debug("fetched %s", "SECRET")
+    logging.getLogger("alembic.runtime").warning("lost %s", "x" * 3000)
     try:
         Path("/nowhere/at/all").read_bytes()
     except OSError:
         logging.getLogger("uvicorn.error").exception("failed")
     first, second = lines(stream)
-    assert (first["part"], first["level"], first["service"]) == ("aiokafka.consumer", "warning", "worker")
+    assert (first["part"], first["level"], first["service"]) == ("alembic.runtime", "warning", "worker")
     assert len(first["event"]) == 1024
     assert second["exception"].startswith("FileNotFoundError: ")
 

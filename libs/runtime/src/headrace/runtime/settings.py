@@ -1,7 +1,8 @@
 """What every service is told at start. Each service's settings.py derives from `ServiceSettings` and names itself.
 
 Values reach an object by headrace.runtime.settings_loading alone: HEADRACE_<SERVICE>_<FIELD>, then (for the fields of
-this class, and those that several services share) HEADRACE_<FIELD>, then the TOML file named by HEADRACE_CONFIG, then the default.
+this class, and those that several services share) HEADRACE_<FIELD>, then the TOML file named by HEADRACE_CONFIG, then the
+default.
 Invariant: constructing one directly reads no environment and no file, so that a test means what it says.
 """
 
