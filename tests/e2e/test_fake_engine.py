@@ -87,9 +87,11 @@ async def test_the_callers_trace_reaches_the_backend(stack: Stack, journal: Jour
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     body = chat_body("traced", model="fake", max_tokens=2)
     headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
-    async with caller(stack) as atlas:
-        async with atlas.session.post("/v1/chat/completions", json=body, headers=headers) as response:
-            assert await response.read()
+    async with (
+        caller(stack) as atlas,
+        atlas.session.post("/v1/chat/completions", json=body, headers=headers) as response,
+    ):
+        assert await response.read()
     [call] = journal.with_text("traced")
     assert trace in dict(call.headers)["traceparent"]
 
