@@ -13,16 +13,7 @@ CLIENT = "headrace-topics"
 def bus_of(settings: ServiceSettings) -> Bus:
     """The Kafka bus these settings name. Loaded only here: offline commands need no client library."""
     kafka = part("headrace.bus.kafka")
-    password = settings.kafka_password
-    connection = kafka.KafkaConnection(
-        bootstrap=settings.kafka,
-        security_protocol=settings.kafka_security_protocol,
-        sasl_mechanism=settings.kafka_sasl_mechanism,
-        username=settings.kafka_username,
-        password=None if password is None else password.get_secret_value(),
-        ca_file=settings.kafka_ca_file,
-    )
-    bus: Bus = kafka.KafkaBus(connection)
+    bus: Bus = kafka.KafkaBus(kafka.KafkaConnection.of(settings))
     return bus
 
 

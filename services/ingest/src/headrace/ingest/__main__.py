@@ -1,60 +1,26 @@
-"""`python -m headrace.ingest`: settings, policy, Kafka, probes, then the API until a signal. Wiring only."""
+"""`python -m headrace.ingest`: one replica as a process, until a signal. Wiring only."""
 
 import asyncio
 import sys
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
-from headrace.contracts.policy import Policy
 from headrace.ingest.settings import IngestSettings
 from headrace.ingest.wiring import serve
-from headrace.runtime.heartbeat import Vitals
-from headrace.runtime.logging import configure_logging, get_logger
-from headrace.runtime.metrics import LoopMetrics
-from headrace.runtime.policy_file import PolicyError, load_policy
-from headrace.runtime.probes import serving_probes
-from headrace.runtime.settings_loading import WRONG_SETTINGS, load_or_exit
-from headrace.runtime.supervisor import Service, fast_loop, run_async
+from headrace.runtime.process import load_policy_or_exit, run_service
+from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
-
-NAME = "ingest"
 
 
 def main() -> int:
     """The process; its exit status."""
     settings = load_or_exit(IngestSettings)
-    configure_logging(NAME, settings.log_level, settings.log_format)
-    try:
-        policy = Policy(pools={}) if settings.policy is None else load_policy(settings.policy)
-    except PolicyError as error:
-        sys.stderr.write(f"{error}\n")
-        return WRONG_SETTINGS
-    telemetry = Telemetry.create(settings)
+    policy = load_policy_or_exit(settings.policy)
 
-    async def run(stop: asyncio.Event) -> None:
-        probes = serving_probes(
-            telemetry.health, telemetry.metrics.registry, settings.health_host, settings.health_port
-        )
-        async with probes as port:
-            get_logger("start").info("started", replica=settings.name, health_port=port)
-            bus = KafkaBus(_connection(settings))
-            await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop)
+    async def serving(telemetry: Telemetry, stop: asyncio.Event) -> None:
+        bus = KafkaBus(KafkaConnection.of(settings))
+        await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop)
 
-    vitals = Vitals(telemetry.health, LoopMetrics(telemetry.metrics))
-    status = run_async([Service(NAME, run, vitals)], loop_factory=fast_loop())
-    telemetry.tracing.shutdown()
-    return status
-
-
-def _connection(settings: IngestSettings) -> KafkaConnection:
-    password = settings.kafka_password
-    return KafkaConnection(
-        settings.kafka,
-        security_protocol=settings.kafka_security_protocol,
-        sasl_mechanism=settings.kafka_sasl_mechanism,
-        username=settings.kafka_username,
-        password=None if password is None else password.get_secret_value(),
-        ca_file=settings.kafka_ca_file,
-    )
+    return run_service(settings, serving)
 
 
 if __name__ == "__main__":

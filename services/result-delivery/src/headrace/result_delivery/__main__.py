@@ -1,55 +1,25 @@
-"""`python -m headrace.result_delivery`: settings, policy, Kafka, probes, then the loop until a signal. Wiring only."""
+"""`python -m headrace.result_delivery`: one replica as a process, until a signal. Wiring only."""
 
 import sys
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
-from headrace.contracts.policy import Policy
 from headrace.result_delivery.settings import DeliverySettings
 from headrace.result_delivery.wiring import DeliveryLoop
-from headrace.runtime.heartbeat import Vitals
-from headrace.runtime.logging import configure_logging, get_logger
-from headrace.runtime.loop_supervisor import run_loop
-from headrace.runtime.metrics import LoopMetrics
-from headrace.runtime.policy_file import PolicyError, load_policy
-from headrace.runtime.probes import serving_probes_in_thread
-from headrace.runtime.settings_loading import WRONG_SETTINGS, load_or_exit
+from headrace.runtime.process import load_policy_or_exit, run_plain_loop
+from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
-
-NAME = "result-delivery"
 
 
 def main() -> int:
     """The process; its exit status."""
     settings = load_or_exit(DeliverySettings)
-    configure_logging(NAME, settings.log_level, settings.log_format)
-    try:
-        policy = Policy(pools={}) if settings.policy is None else load_policy(settings.policy)
-    except PolicyError as error:
-        sys.stderr.write(f"{error}\n")
-        return WRONG_SETTINGS
-    telemetry = Telemetry.create(settings)
-    loop = DeliveryLoop(settings, bus=KafkaBus(_connection(settings)), policy=policy, telemetry=telemetry)
-    vitals = Vitals(telemetry.health, LoopMetrics(telemetry.metrics))
-    probes = serving_probes_in_thread(
-        telemetry.health, telemetry.metrics.registry, settings.health_host, settings.health_port
-    )
-    with probes as port:
-        get_logger("start").info("started", replica=settings.name, health_port=port)
-        status = run_loop(loop, telemetry.clock, vitals)
-    telemetry.tracing.shutdown()
-    return status
+    policy = load_policy_or_exit(settings.policy)
 
+    def build(telemetry: Telemetry) -> DeliveryLoop:
+        bus = KafkaBus(KafkaConnection.of(settings))
+        return DeliveryLoop(settings, bus=bus, policy=policy, telemetry=telemetry)
 
-def _connection(settings: DeliverySettings) -> KafkaConnection:
-    password = settings.kafka_password
-    return KafkaConnection(
-        settings.kafka,
-        security_protocol=settings.kafka_security_protocol,
-        sasl_mechanism=settings.kafka_sasl_mechanism,
-        username=settings.kafka_username,
-        password=None if password is None else password.get_secret_value(),
-        ca_file=settings.kafka_ca_file,
-    )
+    return run_plain_loop(settings, build)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 from headrace.bus.kafka.client_logs import QuietLog
 from headrace.contracts.topics import TOPICS
@@ -23,6 +23,31 @@ def milliseconds(duration: timedelta) -> int:
     return max(1, int(duration / timedelta(milliseconds=1)))
 
 
+class Secret(Protocol):
+    """A value that shows itself only when asked to."""
+
+    def get_secret_value(self) -> str:
+        """The value."""
+        ...
+
+
+class KafkaSettings(Protocol):
+    """What a service's settings say of Kafka (headrace.runtime.settings.ServiceSettings)."""
+
+    @property
+    def kafka(self) -> str: ...  # noqa: D102 - described where the settings are
+    @property
+    def kafka_security_protocol(self) -> str: ...  # noqa: D102
+    @property
+    def kafka_sasl_mechanism(self) -> str | None: ...  # noqa: D102
+    @property
+    def kafka_username(self) -> str | None: ...  # noqa: D102
+    @property
+    def kafka_password(self) -> Secret | None: ...  # noqa: D102
+    @property
+    def kafka_ca_file(self) -> Path | None: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
     """Addresses (`host:port`, separated by commas) and security. `ca_file` None: the system's certificate authorities."""
@@ -33,6 +58,19 @@ class KafkaConnection:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_file: Path | None = None
+
+    @classmethod
+    def of(cls, settings: KafkaSettings) -> Self:
+        """As a service's settings say."""
+        password = settings.kafka_password
+        return cls(
+            settings.kafka,
+            security_protocol=settings.kafka_security_protocol,
+            sasl_mechanism=settings.kafka_sasl_mechanism,
+            username=settings.kafka_username,
+            password=None if password is None else password.get_secret_value(),
+            ca_file=settings.kafka_ca_file,
+        )
 
     def librdkafka(self, name: str) -> dict[str, Any]:
         """Settings of every confluent-kafka client."""
