@@ -22,6 +22,7 @@ LLAMA_CPP_WARNINGS_ONLY = 2
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="headrace.devkit.model_server", description="SmolLM2 on the CPU.")
+    parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: the loopback alone)")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", type=Path, default=None, help="a .gguf file (default: the wheel's)")
     parser.add_argument("--alias", default=ALIAS, help="the model name that callers ask for")
@@ -36,7 +37,7 @@ def parameters(llama_cpp: ModuleType, arguments: argparse.Namespace) -> Any:  # 
     params = llama_cpp.CommonParams()
     params.model.path = str(arguments.model or model_file())
     params.model_alias = {arguments.alias}
-    params.hostnames, params.port = [LOOPBACK], arguments.port
+    params.hostnames, params.port = [arguments.host], arguments.port
     params.n_parallel, params.n_ctx = arguments.slots, arguments.slots * arguments.context
     # More than one thread on shared cores spins: 3 tokens/s with two threads where one gave 90.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = arguments.threads
