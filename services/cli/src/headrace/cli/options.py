@@ -15,7 +15,7 @@ from headrace.runtime.policy_file import load_policy
 from headrace.runtime.settings import ServiceSettings
 from headrace.runtime.settings_loading import load
 
-AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs in place of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 Kafka = Annotated[
     str | None, typer.Option("--kafka", help="Bootstrap servers, host:port; default: HEADRACE_KAFKA.")
 ]

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import tempfile
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -41,6 +42,18 @@ Name = Annotated[str, typer.Option("--model-name", help="The model that --backen
 Model = Annotated[bool, typer.Option("--model", help="The small real model; the default with kafka.")]
 Engine = Annotated[bool, typer.Option("--engine", help="The fake engine; the default with memory.")]
 Port = Annotated[int, typer.Option(help="Port of the API; 0: a free one.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """What someone needs who wants to use it. The last three are None where no broker was started."""
+
+    url: str
+    key: str
+    model: str
+    kafka: str | None = None
+    policy: str | None = None
+    logs: str | None = None
 
 
 def up(
@@ -82,7 +95,15 @@ def _on_kafka(wanted: Wanted, folder: Path, port: int, *, as_json: bool) -> None
             )
             undo.enter_context(stack)
             undo.callback(stopped.calm)
-            _tell(stack.url, stack.keys[TENANT], wanted.model, folder / "logs", as_json=as_json)
+            told = Up(
+                stack.url,
+                stack.keys[TENANT],
+                wanted.model,
+                kafka=stack.bootstrap,
+                policy=str(stack.policy_path),
+                logs=str(folder / "logs"),
+            )
+            _tell(told, as_json=as_json)
             stopped.calm()
             stopped.wait()
         except Interrupted:
@@ -98,19 +119,21 @@ async def _in_memory(wanted: Wanted, folder: Path, port: int, *, as_json: bool) 
         stack = MemoryStack(folder=folder, policy=wanted.policy, backend=backend, port=port)
 
         def listening(url: str) -> None:
-            _tell(url, stack.keys[TENANT], wanted.model, None, as_json=as_json)
+            _tell(Up(url, stack.keys[TENANT], wanted.model), as_json=as_json)
 
         await stack.serve(stop, listening)
 
 
-def _tell(url: str, key: str, model: str, logs: Path | None, *, as_json: bool) -> None:
-    line = chat_line(url, key, model)
+def _tell(up: Up, *, as_json: bool) -> None:
+    line = chat_line(up.url, up.key, up.model)
     if as_json:
-        say_json({"url": url, "key": key, "model": model, "curl": line})
+        say_json({**asdict(up), "curl": line})
         return
-    say(f"headrace answers at {url}")
-    if logs is not None:
-        say(f"logs: {logs}")
+    say(f"headrace answers at {up.url}")
+    if up.kafka is not None:
+        say(f"Kafka:   {up.kafka}")
+        say(f"policy:  {up.policy}")
+        say(f"logs:    {up.logs}")
     say("Ask it something:")
     say(line)
-    say("Ctrl-C stops it.")
+    say("Ctrl-C stops it; nothing is kept.")

@@ -83,6 +83,9 @@ class Lines:
             }
         )
 
+    def stopping(self) -> None:
+        """Nothing: it ends by itself."""
+
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)

@@ -83,6 +83,10 @@ class Audience(Protocol):
         """The end of the prompts."""
         ...
 
+    def stopping(self) -> None:
+        """It was told to stop while everything stayed up."""
+        ...
+
 
 def play(audience: Audience, folder: Path, clock: Clock, stopped: Stopped, *, stay: bool) -> Ended:
     """Runs the demo in `folder`; `stay`: keeps everything up until a signal. Raises Trouble and what a start raises."""
@@ -108,6 +112,7 @@ def play(audience: Audience, folder: Path, clock: Clock, stopped: Stopped, *, st
         stopped.calm()
         if stay:
             stopped.wait()
+            audience.stopping()
     return ended
 
 

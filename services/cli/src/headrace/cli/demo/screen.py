@@ -17,9 +17,11 @@ from headrace.cli.demo.prompts import MODEL, TIERS, WEIGHTS
 from headrace.cli.demo.score import first_tokens, shares, waits
 from headrace.devkit.preflight import Finding
 
-HEADLINE = f"headrace   {len(WEIGHTS)} tenants, {len(TIERS)} tiers, one model"
+HEADLINE = f"{len(WEIGHTS)} tenants, {len(TIERS)} tiers"
 
 MOST_PROBLEMS = 5
+LABELS = 16
+"""Columns before a finding's detail."""
 
 
 class Screen:
@@ -42,9 +44,8 @@ class Screen:
         table = Table(box=None, pad_edge=False, show_header=False)
         for one in findings:
             mark = "[green]found[/]" if one.ok else "[red]missing[/]"
-            table.add_row(
-                mark, f"[bold]{one.name}[/]", one.detail if one.ok else f"{one.detail}: {one.remedy}"
-            )
+            detail = _fitted(one.detail, self._console.width) if one.ok else f"{one.detail}: {one.remedy}"
+            table.add_row(mark, f"[bold]{one.name}[/]", Text(detail))
         self._console.print(
             "headrace demo: a real Kafka, a real model, all services, on this machine\n", style="bold"
         )
@@ -69,7 +70,7 @@ class Screen:
         """The live table begins."""
         self._rest()
         self._console.print(f"\nall up after {ready.took.total_seconds():.1f} s, at {ready.url}\n")
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._live = Live(console=self._console, auto_refresh=False, screen=True)
         self._live.start()
 
     def happened(self, kind: str, row: Row) -> None:
@@ -78,7 +79,8 @@ class Screen:
     def frame(self, board: Board, now_ms: int) -> None:
         """Draws the table."""
         if self._live is not None:
-            self._live.update(picture(board, now_ms, self._console.height, HEADLINE), refresh=True)
+            drawn = picture(board, now_ms, self._console.height, HEADLINE, self._console.width)
+            self._live.update(drawn, refresh=True)
 
     def summary(self, board: Board, ready: Ready, ended: Ended) -> None:
         """What it came to, and the lines to paste."""
@@ -106,7 +108,7 @@ class Screen:
                 f"first answer {ended.first_answer.total_seconds():.1f} s after the start of the demo"
             )
         table = Table(box=None, pad_edge=False)
-        for name in ("tier", "answers", "wait p50", "wait p95", "time to first token p50"):
+        for name in ("tier", "answers", "queue wait p50", "queue wait p95", "time to first token p50"):
             table.add_column(name, justify="left" if name == "tier" else "right")
         firsts = first_tokens(board)
         for tier in waits(board):
@@ -130,6 +132,12 @@ class Screen:
         sys.stdout.write("\n\nEverything stays up until Ctrl-C.\n")
         sys.stdout.flush()
 
+    def stopping(self) -> None:
+        """Ctrl-C was pressed."""
+        self.close()
+        sys.stdout.write("\nstopping everything …\n")
+        sys.stdout.flush()
+
     def close(self) -> None:
         """Ends whatever is being drawn. Twice is no error."""
         self._rest()
@@ -142,6 +150,12 @@ class Screen:
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+def _fitted(detail: str, width: int) -> str:
+    """A long path by its end, which says more than its beginning."""
+    room = width - LABELS
+    return detail if len(detail) <= room else "…" + detail[1 - room :]
 
 
 def _spoken(row: Row) -> Text:
