@@ -121,6 +121,16 @@ def test_the_required_topics_of_two_pools_and_two_tiers() -> None:
     assert {rule.partitioned_by for rule in TOPICS.values()} == set(PartitionedBy)
 
 
+def test_what_is_read_from_its_beginning_or_kept_for_an_hour_is_written_in_short_segments() -> None:
+    topics = required_topics(TopicNames("x."), TopicCounts(), pools=["a"], tiers=["s"])
+    segments = {topic.rule.kind: int(topic.configs()["segment.ms"]) for topic in topics}
+    short = {kind for kind, ms in segments.items() if ms <= 600_000}
+    assert short == {
+        TopicKind.STATE, TopicKind.WORKERS, TopicKind.WORK, TopicKind.REPLIES, TopicKind.QUEUE_STATE,
+        TopicKind.TENANTS,
+    }  # fmt: skip
+
+
 def test_a_name_without_its_pool_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a pool"):
         TopicNames().of(TopicKind.WORK)

@@ -86,7 +86,8 @@ def _row(
     return TopicRule(kind, by, frozenset(writers), frozenset(readers), retention, compacted, size, holds)
 
 
-_HOUR, _WEEK = timedelta(hours=1), timedelta(days=7)
+_MS, _HOUR, _WEEK = timedelta(milliseconds=1), timedelta(hours=1), timedelta(days=7)
+_SHORT_SEGMENT, _LONG_SEGMENT = timedelta(minutes=10), _WEEK
 _K, _BY = TopicKind, PartitionedBy
 _ROWS = (
     _row(
@@ -178,15 +179,24 @@ class Topic:
     def configs(self) -> dict[str, str]:
         """Kafka's own settings of it. Timestamps are the broker's, so that no client's clock moves retention."""
         retention = self.rule.retention
-        retention_ms = -1 if retention is None else int(retention / timedelta(milliseconds=1))
+        retention_ms = -1 if retention is None else retention // _MS
         return {
             "cleanup.policy": "compact" if self.rule.compacted else "delete",
             "retention.ms": str(retention_ms),
+            "segment.ms": str(self._segment // _MS),
             "max.message.bytes": str(self.rule.max_message_bytes),
             "min.insync.replicas": str(self.min_insync_replicas),
             "message.timestamp.type": "LogAppendTime",
             "unclean.leader.election.enable": "false",
         }
+
+    @property
+    def _segment(self) -> timedelta:
+        """How long a segment is written to. Kafka expires and compacts closed segments only, so with its default of a week
+        a takeover would read a week of `state` and `workers` from their beginnings.
+        """
+        short = self.rule.compacted or self.rule.retention == _HOUR
+        return _SHORT_SEGMENT if short else _LONG_SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
