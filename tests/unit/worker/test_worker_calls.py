@@ -11,6 +11,7 @@ import pytest
 
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import Verdict
+from headrace.contracts.values import Failure
 from headrace.inference_worker.adapters.backend_http import HttpBackend
 from headrace.inference_worker.attempt_call import AttemptCall, CallLimits
 from headrace.inference_worker.decisions.classify_failure import Broken
@@ -124,6 +125,10 @@ async def test_a_stream_that_is_no_whole_answer_fails_as_its_kind(
         (b"\x00audio", "audio/mpeg", None),
         (b'{"choices":[{"finish_reason":"abort"}]}', "application/json", FailureKind.STREAM_BROKEN),
         (b'{"error":{"message":"EngineDeadError"}}', "application/json", FailureKind.ENGINE_DIED),
+        (b'{"error":{"message":"no","code":400}}', "application/json", FailureKind.INVALID_REQUEST),
+        (b'{"x":' + b"[" * 900 + b"]" * 900 + b"}", "application/json", None),
+        (b"[" * 1000 + b"]" * 1000, "application/json", FailureKind.BACKEND_ERROR),
+        (b"", "text/plain", FailureKind.BACKEND_ERROR),
         (b'{"choices":[', "application/json", FailureKind.BACKEND_ERROR),
         (b"<html>ok</html>", "text/html", FailureKind.BACKEND_ERROR),
         (b"x" * 2001, "audio/mpeg", FailureKind.ANSWER_TOO_LARGE),
@@ -136,6 +141,18 @@ async def test_a_plain_answer_is_kept_as_it_came_or_fails_as_its_kind(
     assert kind_of(outcome) is kind
     if kind is None:
         assert (outcome.body, outcome.content_type, outcome.http_status) == (body, content_type, 200)
+
+
+async def test_a_status_that_http_does_not_know_is_an_error_that_every_record_takes() -> None:
+    outcome = await called(Script([b"{}"], status=999, content_type="application/json"), streamed=False)
+    assert outcome.failure == Failure(kind=FailureKind.BACKEND_ERROR, message=str(Broken.MALFORMED))
+
+
+async def test_a_retry_after_of_any_length_is_read() -> None:
+    script = Script([b"{}"], status=503, content_type="application/json", retry_after="9" * 5000)
+    outcome = await called(script, streamed=False)
+    assert outcome.failure is not None
+    assert outcome.failure.retry_after_ms == 3_600_000
 
 
 async def test_a_plain_answer_to_a_stream_is_still_an_answer() -> None:
@@ -189,6 +206,29 @@ async def _forgetful_server(answers: int) -> AsyncIterator[tuple[str, list[int]]
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (b"application/json; charset=\xff\xfe", "application/json"),
+        (b"text/plain; x=\xe2\x82\xac", "text/plain"),
+        (b"\xff", ""),
+        (b"application/json; charset=utf-8", "application/json; charset=utf-8"),
+    ],
+)
+async def test_a_content_type_that_no_record_takes_is_cut(said: bytes, kept: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(ANSWER.replace(b"application/json", said))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        backend = _backend(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        async with backend.open(BackendCall("/x", b"{}", "application/json", False, {})) as reply:
+            assert reply.content_type == kept
+        await backend.close()
 
 
 async def _post(backend: HttpBackend) -> bytes:

@@ -27,6 +27,7 @@ from headrace.inference_worker.decisions.classify_failure import (
     is_relayed,
     read_error,
     says_of,
+    status_said,
 )
 from headrace.inference_worker.decisions.how_to_call import CallPlan, body_for
 from headrace.inference_worker.decisions.is_done import is_broken_off, is_done
@@ -107,6 +108,8 @@ class AttemptCall:
 
     async def _answer(self) -> Outcome:
         async with self._backend.open(self._call) as reply:
+            if not 100 <= reply.status <= 599:
+                raise BrokenCallError(Broken.MALFORMED)  # no status of HTTP, and no record takes it
             if not 200 <= reply.status < 300:
                 return self._refused(reply, await self._whole(reply))
             if self._plan.streamed and "application/json" not in reply.content_type:
@@ -148,15 +151,16 @@ class AttemptCall:
     def _plain(self, reply: BackendReply, body: bytes) -> Outcome:
         content_type = reply.content_type or JSON
         if "json" not in content_type:
-            if "html" in content_type:
-                raise BrokenCallError(Broken.MALFORMED)  # a proxy's page, not an answer
+            if "html" in content_type or not body:
+                raise BrokenCallError(Broken.MALFORMED)  # a proxy's page, or nothing: no answer
             return self._ended(None, status=reply.status, body=body, content_type=content_type)
         try:
             answer = msgspec.json.decode(body, type=_PlainAnswer)
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             raise BrokenCallError(Broken.MALFORMED) from None
         if answer.error:
-            return self._failed(500, says_of({"error": answer.error}), body, content_type)
+            says = says_of({"error": answer.error})
+            return self._failed(status_said(says), says, body, content_type)
         if is_broken_off(answer.choices):
             raise BrokenCallError(Broken.UNFINISHED)
         usage = usage_from(answer.usage)

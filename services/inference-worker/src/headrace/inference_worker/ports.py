@@ -40,7 +40,7 @@ class BackendReply(Protocol):
 
     @property
     def content_type(self) -> str:
-        """The Content-Type header as it came; empty when there is none."""
+        """The Content-Type header, printable ASCII; empty when there is none that is."""
         ...
 
     @property

@@ -49,7 +49,7 @@ class HttpReply:
     @property
     def content_type(self) -> str:
         """As BackendReply.content_type."""
-        return self.response.headers.get("Content-Type", "")
+        return _readable(self.response.headers.get("Content-Type", ""))
 
     @property
     def retry_after(self) -> str | None:
@@ -157,6 +157,14 @@ class HttpBackend:
 
     def _at(self, path: str) -> URL:
         return self._url.join(URL(self._url.path.rstrip("/") + path, encoded=True))
+
+
+def _readable(content_type: str) -> str:
+    """A type that can stand in a record and in a header of ours; what is neither is cut off with the parameters."""
+    for said in (content_type, content_type.partition(";")[0]):
+        if said.isascii() and said.isprintable():
+            return said
+    return ""
 
 
 def _session(timeout: aiohttp.ClientTimeout, *, keep: bool) -> aiohttp.ClientSession:

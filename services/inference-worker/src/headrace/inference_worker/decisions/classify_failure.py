@@ -25,6 +25,7 @@ _TOO_LONG = re.compile(
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _ENGINE_DEAD = re.compile(r"EngineDead|EngineCore encountered an issue", re.IGNORECASE)
 _LOADING = re.compile(r"loading model|is loading", re.IGNORECASE)
+_STATUS = re.compile(r"[45][0-9]{2}")
 _REFUSED = frozenset({400, 413, 422})
 _BY_STATUS = {
     401: _K.BACKEND_REFUSES_US,
@@ -70,7 +71,7 @@ def read_error(body: bytes) -> BackendSays:
     """From the body of an error answer; whatever it is, also HTML or nothing."""
     try:
         found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return BackendSays(body[:200].decode(errors="replace"))
     return says_of(found)
 
@@ -100,9 +101,13 @@ def classify_answer(status: int, says: BackendSays) -> FailureKind:
 
 
 def classify_event(says: BackendSays) -> FailureKind:
-    """The kind of an error object inside of a stream: its code is taken for a status where it is one, else 500 is."""
-    code = int(says.code) if says.code.isascii() and says.code.isdigit() else 500
-    return classify_answer(code if 400 <= code <= 599 else 500, says)
+    """The kind of an error object inside of a stream."""
+    return classify_answer(status_said(says), says)
+
+
+def status_said(says: BackendSays) -> int:
+    """The status of an error that came as a success: its code where that is an error's status, else 500."""
+    return int(says.code) if _STATUS.fullmatch(says.code) else 500
 
 
 def classify_broken(how: Broken, *, backend_alive: bool) -> FailureKind:

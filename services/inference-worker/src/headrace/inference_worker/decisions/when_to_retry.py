@@ -23,7 +23,8 @@ def read_retry_after(header: str | None, now: Now) -> int | None:
     if header is None:
         return None
     text = header.strip()
-    wait = int(text) * 1000 if text.isascii() and text.isdigit() else _until(text, now)
+    # ten digits are three centuries, and more of them than Python converts may come
+    wait = int(text[:10]) * 1000 if text.isascii() and text.isdigit() else _until(text, now)
     if wait is None:
         return None
     return max(0, min(wait, LONGEST // timedelta(milliseconds=1)))
@@ -32,7 +33,7 @@ def read_retry_after(header: str | None, now: Now) -> int | None:
 def _until(text: str, now: Now) -> int | None:
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+        aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return int(aware.timestamp() * 1000) - now.wall_ms
+    except (ValueError, OverflowError):
         return None
-    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000) - now.wall_ms
