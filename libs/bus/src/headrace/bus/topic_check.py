@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from headrace.bus.ports import BusError, FoundTopic, Topics
 from headrace.contracts.topics import Topic
 
+_TOLD = 3
+"""Differences that a refusal names, so that what to do about them fits into a log line."""
+
 
 class WrongTopicsError(BusError):
     """Topics are missing or not as they must be; the message says which, and what to run."""
@@ -47,7 +50,8 @@ def require_topics(topics: Topics, required: Iterable[Topic]) -> None:
     required = tuple(required)
     found = topics.describe([topic.name for topic in required])
     if sentences := differences(required, found):
-        raise WrongTopicsError("; ".join(sentences) + ": run `headrace topics apply`")
+        told = sentences[:_TOLD] + [f"and {len(sentences) - _TOLD} more"] * (len(sentences) > _TOLD)
+        raise WrongTopicsError("; ".join(told) + ": run `headrace topics apply`")
 
 
 def apply_topics(topics: Topics, required: Iterable[Topic]) -> list[str]:

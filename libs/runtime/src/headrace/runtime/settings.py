@@ -60,7 +60,7 @@ class ServiceSettings(BaseSettings):
         "headrace.", description="what the name of every topic begins with"
     )
     policy: Path | None = Field(
-        None, description="TOML file of tiers, pools and tenants; without one the built-in policy holds"
+        None, description="TOML file of tiers, pools and tenants; without one there are none"
     )
     name: str = Field(
         default_factory=_replica_name,

@@ -37,7 +37,7 @@ class IngestSettings(ServiceSettings):
         "sqlite:///headrace.db", description="URL of the results: sqlite:///file.db or postgresql://..."
     )
     id_key: Annotated[SecretStr, AfterValidator(_key)] = Field(
-        description="secret that makes request ids unforgeable, in hexadecimal digits, the same on every replica"
+        description="secret that makes request ids unforgeable, the same on every replica; `openssl rand -hex 32` makes one"
     )
     gateway: int | None = Field(
         None, ge=0, description="partition of replies that this replica reads; default: told by its name"

@@ -64,4 +64,4 @@ def settle(outcome: Outcome, stop: StopReason | None, now: Now) -> Settlement:
 
 def _aborted(stop: StopReason | None) -> Failure:
     kind = _ABORTED_AS.get(stop, FailureKind.WORKER_DRAINED) if stop else FailureKind.WORKER_DRAINED
-    return Failure(kind=kind, message=f"stopped: {stop or 'the worker gave it up'}")
+    return Failure(kind=kind, message=rule_of(kind).sentence)
