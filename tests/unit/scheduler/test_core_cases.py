@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from headrace.bus.messages import Message, message_of
+from headrace.contracts.checkpoints import Positions
 from headrace.contracts.codec import HEADER, decode
-from headrace.contracts.commands import Cancel, CancelReason, Drain, Run
+from headrace.contracts.commands import Buried, Cancel, CancelReason, Drain, Run
 from headrace.contracts.control import DrainWorker
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import boot_id, mint_request_id
+from headrace.contracts.ids import AttemptId, boot_id, mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
 from headrace.contracts.outcomes import AttemptRecord, Verdict
@@ -17,7 +18,7 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Payload
+from headrace.contracts.values import Failure, Origin, Payload, Usage
 from tests.support.scheduler_processes import SimScheduler
 from tests.support.scheduler_world import POOL, WALL, World, place
 
@@ -84,16 +85,9 @@ class Case:
 
     def answer(self, run: Run, verdict: Verdict, **more: Any) -> None:
         """The worker's attempt record."""
+        fields = {"tenant": "a", "tier": "batch", "origin": run.origin, "attempt": run.attempt, **more}
         record = AttemptRecord(
-            id=run.request.id,
-            tenant="a",
-            tier="batch",
-            origin=run.origin,
-            attempt=run.attempt,
-            attempts=run.attempts,
-            verdict=verdict,
-            charge=run.charge,
-            **more,
+            id=run.request.id, attempts=run.attempts, verdict=verdict, charge=run.charge, **fields
         )
         self.world.append(message_of(place(TopicKind.ATTEMPTS, run.request.partition), record))
 
@@ -266,3 +260,100 @@ def test_a_greater_epoch_than_state_knows_stops_the_pool_with_a_sentence(case: C
     case.run(5_000)
     assert case.owner.stopped is not None
     assert "state topic was lost" in case.owner.stopped
+
+
+def owner_of(case: Case) -> Any:
+    owner = case.owner.core
+    assert owner is not None
+    return owner
+
+
+def test_a_worker_whose_clock_was_turned_back_is_served_once_its_greater_boot_is_dead(case: Case) -> None:
+    lesser = boot_id(WALL - 3_600_000, bytes(10))
+    report = Report(worker="w", boot=lesser, epoch=1, lane=0, position=0, limit=4)
+    record = case.submit()
+    case.report(limit=0)
+    for _ in range(12):
+        case.world.append(message_of(place(TopicKind.WORKERS), report))
+        case.run(500)
+    assert [(run.request.id, run.boot) for run in case.commands(Run)] == [(record.id, lesser)]
+    case.report(limit=4)
+    case.run(1_000)
+    assert [command.boot for command in case.commands(Buried)] == [BOOT]
+
+
+@pytest.mark.parametrize("kind", [TopicKind.ATTEMPTS, TopicKind.CONTROL, TopicKind.WORKERS])
+def test_what_cant_be_read_in_any_log_is_dead_lettered_with_its_bytes_before_a_checkpoint_passes_it(
+    case: Case, kind: TopicKind
+) -> None:
+    where = place(kind)
+    case.world.out_until[place(TopicKind.DLQ)] = case.world.now_ms + 3_000
+    offset = case.world.append(Message(where.topic, 0, b"junk", ((HEADER, b"[]"),)))
+    case.run(2_500)
+    states = [decode(TopicKind.STATE, r.header) for r in case.world.logs[place(TopicKind.STATE)]]
+    [*_, last] = [state for state in states if isinstance(state, Positions)]
+    assert {TopicKind.ATTEMPTS: last.attempts[0], TopicKind.CONTROL: last.control}.get(kind, 0) <= offset
+    case.run(2_500)
+    letters = case.world.logs[place(TopicKind.DLQ)]
+    assert [(letter.value, dict(letter.headers)["headrace-original"]) for letter in letters] == [
+        (b"junk", b"[]")
+    ]
+    assert not owner_of(case).state.unburied
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"origin": Origin(place(TopicKind.REQUESTS, 0, "batch").topic, partition_of("a", 2), 7)},
+        {"origin": Origin("t.requests.other.batch", partition_of("a", 2), 0)},
+        {"tenant": "b"},
+        {"tier": "interactive"},
+        {"status": None},
+    ],
+)
+def test_an_attempt_record_that_lies_moves_no_counter_and_finishes_nothing(
+    case: Case, lie: dict[str, Any]
+) -> None:
+    record = case.submit()
+    case.run(300)
+    before = {tier: counted.account.settled for tier, counted in owner_of(case).state.accounts.tiers.items()}
+    told = {"status": Status.SUCCEEDED, "usage": Usage(completion_tokens=10**6), **lie}
+    case.answer(case.commands(Run)[0], Verdict.DONE, **told)
+    case.run(500)
+    state = owner_of(case).state
+    assert {tier: counted.account.settled for tier, counted in state.accounts.tiers.items()} == before
+    assert record.id in state.tracked
+    assert len(state.held) == 1
+    letters: list[Any] = case.world.records(TopicKind.DLQ)
+    assert [letter.reason for letter in letters] == [FailureKind.LYING_RECORD]
+
+
+def test_an_attempt_of_a_greater_epoch_than_state_knows_stops_the_pool(case: Case) -> None:
+    case.submit()
+    case.run(300)
+    case.answer(case.commands(Run)[0], Verdict.RETRY_AT, attempt=AttemptId(9, 1))
+    case.run(5_000)
+    assert case.owner.stopped is not None
+
+
+def test_a_report_of_a_lane_that_isnt_there_is_dead_lettered_and_gets_no_work(case: Case) -> None:
+    report = Report(worker="x", boot=BOOT, epoch=1, lane=3, position=0, limit=4)
+    case.world.append(message_of(place(TopicKind.WORKERS), report))
+    case.submit()
+    case.run(1_000)
+    assert list(owner_of(case).state.workers.live) == ["w"]
+    assert len(case.commands(Run)) == 1
+    letters: list[Any] = case.world.records(TopicKind.DLQ)
+    assert [letter.reason for letter in letters] == [FailureKind.LYING_RECORD]
+
+
+def test_a_new_owner_tells_no_deaths_that_are_history(case: Case) -> None:
+    case.run(6_000)
+    told: list[str] = []
+    case.owner = SimScheduler(case.world, 0)
+    for _ in range(240):
+        case.run(25)
+        core = case.owner.core
+        told += [] if core is None else [notice.event for notice in core.state.out.notices]
+    assert "gate is open" in told
+    assert not [event for event in told if "dead" in event]

@@ -1,7 +1,7 @@
 """Reads `attempts`: settles counters, finishes requests, puts failed ones back. Called by PoolCore for each record.
 
 Invariant: any Done or Dead finishes its request, whichever attempt it came from; a RetryAt is stale once a greater attempt of
-the request is known; an attempt is settled once.
+the request is known; an attempt is settled once; a record that can't be read or lies moves nothing and is dead-lettered.
 """
 
 from headrace.bus.messages import Received
@@ -11,9 +11,11 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.decisions.is_it_true import Known, lie_in_attempt
 from headrace.scheduler.decisions.what_it_costs import spent_cost
 from headrace.scheduler.state.tracked import Phase
 
@@ -22,9 +24,15 @@ class AttemptLog:
     """Folds `attempts`."""
 
     def __init__(
-        self, state: PoolState, finishing: Finishing, returning: Returning, commands: Commands
+        self,
+        state: PoolState,
+        finishing: Finishing,
+        returning: Returning,
+        commands: Commands,
+        endings: Endings,
     ) -> None:
-        self._state, self._finishing, self._returning, self._commands = state, finishing, returning, commands
+        self._state, self._finishing, self._returning = state, finishing, returning
+        self._commands, self._endings = commands, endings
 
     def read(self, received: Received) -> None:
         """One record."""
@@ -35,13 +43,26 @@ class AttemptLog:
         try:
             record: AttemptRecord = decode(TopicKind.ATTEMPTS, received.header)
         except UndecodableError as error:
-            state.notice(
-                "attempt record is undecodable", warning=True, offset=received.offset, reason=str(error)
-            )
+            self._endings.bury(received, FailureKind.UNDECODABLE, str(error))
             return
-        if state.partitions.of(record.origin) is None or record.tier not in state.accounts.tiers:
-            state.notice("attempt record is of another pool", warning=True, request_id=record.id)
-            return
+        lie = self._lie_in(record, received.partition)
+        if lie is not None:
+            self._endings.bury(received, FailureKind.LYING_RECORD, lie)
+        elif record.attempt.epoch > state.epoch:
+            state.greater_epoch = record.attempt.epoch
+        else:
+            self._fold(record)
+
+    def _lie_in(self, record: AttemptRecord, partition: int) -> str | None:
+        state, tracked = self._state, self._state.tracked.get(record.id)
+        at = state.partitions.of(record.origin)
+        if at is None:
+            return "Its request isn't of this pool."
+        known = None if tracked is None else Known(tracked.origin, tracked.record.tenant)
+        return lie_in_attempt(record, partition=partition, pool=state.setting.pool, tier=at.tier, known=known)
+
+    def _fold(self, record: AttemptRecord) -> None:
+        state = self._state
         self._settle(record)
         state.count(f"attempts_{record.verdict}")
         if record.verdict is Verdict.RETRY_AT:

@@ -113,8 +113,13 @@ class Checkpoints:
 
     def _position(self) -> list[Message]:
         state = self._state
-        pending = [cancel.offset for cancel in state.cancels.values()]
-        positions = Positions(attempts=dict(state.attempts_read), control=min([state.control_read, *pending]))
+        attempts, pending = dict(state.attempts_read), [cancel.offset for cancel in state.cancels.values()]
+        for origin in state.unburied:
+            if origin.topic == state.setting.place(TopicKind.ATTEMPTS).topic:
+                attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
+            elif origin.topic == state.setting.place(TopicKind.CONTROL).topic:
+                pending.append(origin.offset)
+        positions = Positions(attempts=attempts, control=min([state.control_read, *pending]))
         if positions == self._positions:
             return []
         self._positions = positions

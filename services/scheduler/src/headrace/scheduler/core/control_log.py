@@ -7,6 +7,7 @@ from headrace.bus.messages import Place, Received
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.control import CancelRequest, ControlRecord, DrainWorker, Query
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import MalformedIdError, read_request_id
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
@@ -34,9 +35,7 @@ class ControlLog:
         try:
             record: ControlRecord = decode(TopicKind.CONTROL, received.header)
         except UndecodableError as error:
-            state.notice(
-                "control record is undecodable", warning=True, offset=received.offset, reason=str(error)
-            )
+            self._endings.bury(received, FailureKind.UNDECODABLE, str(error))
             return
         if isinstance(record, CancelRequest):
             self._keep(record, received.offset)

@@ -72,6 +72,19 @@ class Endings:
         self._add(Ending(None, origin, deque([letter]), len(received.value or b"")))
         self._state.count("ended_dead_lettered")
 
+    def bury(self, received: Received, kind: FailureKind, detail: str) -> None:
+        """A record of another log that can't be read or lies: its bytes are kept; till then the position stays before it."""
+        origin = Origin(received.topic, received.partition, received.offset)
+        self._state.unburied.add(origin)
+        failure = failure_of(kind, detail)
+        letter = dead_letter_message(self._state.setting, received, failure, self._state.now)
+        self._add(Ending(None, origin, deque([letter])))
+        self._state.count("buried_records")
+        self._state.notice(
+            "a record goes to the dead letters", warning=True, topic=received.topic, partition=received.partition,
+            offset=received.offset, reason=failure.message,
+        )  # fmt: skip
+
     def confirmed(self, ending: Ending, confirmation: Confirmation) -> None:
         """A record of this end is in the log, or must be sent again."""
         ending.under_way = False
@@ -101,6 +114,7 @@ class Endings:
 
     def _finish(self, ending: Ending) -> None:
         del self._endings[ending.origin]
+        self._state.unburied.discard(ending.origin)
         if ending.id is None:
             self._finishing.finish_offset(ending.origin)
             partition = self._state.partitions.of(ending.origin)

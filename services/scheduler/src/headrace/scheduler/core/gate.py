@@ -30,6 +30,7 @@ class Gate:
         if self._boots is None:
             if self._workers_end is not None and state.workers_read >= self._workers_end:
                 self._boots = {worker.boot for worker in state.workers.live.values()}
+                state.caught_up = True
         elif self._ends is None:
             if not self.unanswered:
                 self._note_ends()

@@ -120,6 +120,10 @@ class PoolState:
     retrying: dict[str, Retrying] = field(default_factory=dict)
     cancels: dict[str, PendingCancel] = field(default_factory=dict)
     told: dict[AttemptId, int] = field(default_factory=dict)
+    unburied: set[Origin] = field(default_factory=set)
+    """Records of `attempts`, `control` and `workers` on their way to the dead letters: no checkpoint passes them."""
+    caught_up: bool = False
+    """Whether `workers` was read to the end noted after the claim: what stood before is history, told by others."""
     dirty: set[str] = field(default_factory=set)
     """Keys of `retrying/` and `recent/` records to be written with the next checkpoint."""
     out: Outputs = field(default_factory=Outputs)

@@ -10,9 +10,11 @@ from headrace.bus.messages import Received, message_of
 from headrace.bus.ports import Confirmation
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.reports import Gone, Held, Report, Tick, WorkerRecord
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.decisions.is_dead import deaf_too_long
@@ -30,8 +32,8 @@ class TickSent:
 class WorkerLog:
     """Folds `workers`."""
 
-    def __init__(self, state: PoolState, returning: Returning, commands: Commands) -> None:
-        self._state, self._returning, self._commands = state, returning, commands
+    def __init__(self, state: PoolState, returning: Returning, commands: Commands, endings: Endings) -> None:
+        self._state, self._returning, self._commands, self._endings = state, returning, commands, endings
         self._tick, self._tick_out, self._ticked_ms = 0, False, -(10**12)
 
     def read(self, received: Received) -> None:
@@ -43,17 +45,17 @@ class WorkerLog:
         try:
             record: WorkerRecord = decode(TopicKind.WORKERS, received.header)
         except UndecodableError as error:
-            state.notice(
-                "worker record is undecodable", warning=True, offset=received.offset, reason=str(error)
-            )
+            self._refuse(received, FailureKind.UNDECODABLE, str(error))
             return
         if isinstance(record, Tick):
             self._ticked(record)
         elif isinstance(record, Gone):
             worker = state.workers.by_boot(record.boot)
             if worker is not None:
-                state.notice("worker left", worker=record.worker, boot=record.boot)
+                self._notice("worker left", worker, warning=False)
                 self._bury(worker, said_goodbye=True)
+        elif record.lane >= state.setting.policy.topics.lanes:
+            self._refuse(received, FailureKind.LYING_RECORD, f"The pool has no lane {record.lane}.")
         else:
             self._reported(record)
 
@@ -93,6 +95,16 @@ class WorkerLog:
         """When (ms since boot) the next tick is due."""
         return self._ticked_ms + ms(self._state.setting.timings.tick)
 
+    def _refuse(self, received: Received, kind: FailureKind, detail: str) -> None:
+        """Once, by the owner at that time: who comes later reads it again, and only passes it."""
+        if self._state.caught_up:
+            self._endings.bury(received, kind, detail)
+
+    def _notice(self, event: str, worker: Worker, *, warning: bool = True) -> None:
+        """Only what happens now: a new owner reads an hour of deaths that others have told."""
+        if self._state.caught_up:
+            self._state.notice(event, warning=warning, worker=worker.name, boot=worker.boot)
+
     def _lost(self, held: HeldAttempt) -> None:
         grave = self._state.workers.graves.get(held.boot)
         self._state.count("attempts_lost")
@@ -108,9 +120,7 @@ class WorkerLog:
         if tick.epoch == state.epoch and tick.number == self._tick:
             self._tick, self._tick_out, self._ticked_ms = self._tick + 1, False, state.now.boot_ms
         for worker in state.workers.ticked(tick):
-            state.notice(
-                "worker is dead: it stopped reporting", warning=True, worker=worker.name, boot=worker.boot
-            )
+            self._notice("worker is dead: it stopped reporting", worker)
             self._bury(worker)
 
     def _reported(self, report: Report) -> None:
@@ -126,9 +136,7 @@ class WorkerLog:
         if lesser is not None:
             self._bury(lesser)
         if self._is_deaf(report):
-            state.notice(
-                "worker is dead: it doesn't read its lane", warning=True, worker=worker.name, boot=worker.boot
-            )
+            self._notice("worker is dead: it doesn't read its lane", worker)
             self._bury(worker)
         elif report.epoch >= state.epoch:
             self._reconcile(report)

@@ -1,6 +1,7 @@
 """The boots that are alive as the log tells it, and the graves of those that aren't. Used by the core.
 
-Invariant: one live boot a name; a lesser boot of a name never returns, and what is buried stays buried.
+Invariant: one live boot a name, and what is buried stays buried. A lesser boot of a name is ignored only while the greater
+one lives: a worker whose clock was turned back while it was down registers with a lesser boot, and must be served.
 """
 
 from collections import defaultdict
@@ -35,13 +36,12 @@ class Workers:
     def __init__(self) -> None:
         self.live: dict[str, Worker] = {}
         self.graves: dict[str, Grave] = {}
-        self._greatest: dict[str, str] = {}
         self._ticks: defaultdict[int, int] = defaultdict(int)
         self._last_tick: dict[int, int] = {}
 
     def is_late(self, name: str, boot: str) -> bool:
-        """Whether this is a record of a lesser boot of that name, which came late."""
-        return boot < self._greatest.get(name, "")
+        """Whether this is a record of a lesser boot than the one of that name that lives."""
+        return name in self.live and boot < self.live[name].boot
 
     def heard(self, report: Report) -> tuple[Worker, Worker | None]:
         """A report of a boot that is neither late nor buried; also the lesser boot of its name that it buries, if any."""
@@ -49,7 +49,6 @@ class Workers:
         buried = known if known is not None and known.boot != report.boot else None
         if known is None or buried is not None:
             known = self.live[report.worker] = Worker(report.worker, report.boot, report)
-            self._greatest[report.worker] = report.boot
         known.report, known.ticks = report, dict(self._ticks)
         return known, buried
 
