@@ -1,16 +1,20 @@
 """What a reader was sent and what is added at the end say exactly what is stored, or the reader is told otherwise."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Chunk
 from headrace.contracts.values import Payload
 from headrace.ingest.decisions.follow_chunks import ChunkOrder, Shown
 from headrace.ingest.decisions.mend_stream import mend_stream
+from headrace.ingest.decisions.native_events import EventId, NativeEvents, event_id_from
 from headrace.ingest.decisions.read_submission import CHAT, COMPLETIONS
 from headrace.ingest.decisions.sent_text import SentText
+from headrace.ingest.decisions.what_to_answer import Ended
 
 
 def event(**document: object) -> bytes:
@@ -110,5 +114,62 @@ def test_a_newer_attempt_starts_again_and_an_older_one_is_ignored() -> None:
 
 def test_a_resumed_reader_goes_on_behind_its_last_chunk() -> None:
     order = ChunkOrder()
-    order.resume(chunk(4))
+    order.resume(AttemptId(1, 1), 4)
     assert [order.take(chunk(4)), order.take(chunk(5))] == [Shown.SKIP, Shown.RELAY]
+
+
+@pytest.mark.parametrize(
+    "head", [{"created": 1.5}, {"id": 7}, {"model": None}, {"usage": []}, {"object": 3}, {"created": "now"}]
+)
+def test_an_odd_head_is_sent_once_all_the_same(head: dict[str, object]) -> None:
+    sent = SentText()
+    sent.feed(
+        event(**{**head, "choices": [{"index": 0, "delta": {"content": "Good"}, "finish_reason": "stop"}]})
+    )
+    body = msgspec.json.encode({**msgspec.json.decode(stored("Good")), **head})
+    assert mended(sent, body) == []
+
+
+def test_an_event_on_several_lines_is_sent_once() -> None:
+    lines = msgspec.json.format(delta("Good", finish="stop")[6:].strip(), indent=1).splitlines()
+    sent = SentText()
+    sent.feed(b"".join(b"data: " + line + b"\n" for line in lines) + b"\n")
+    assert mended(sent, stored("Good")) == []
+
+
+def test_a_field_that_is_repeated_in_each_chunk_is_no_difference_in_a_whole_stream() -> None:
+    sent = SentText()
+    for text, finish in (("Go", None), ("od", "stop")):
+        pieces = {"content": text, "provider": "acme"}
+        sent.feed(event(choices=[{"index": 0, "delta": pieces, "finish_reason": finish}]))
+    assert mended(sent, stored("Good", provider="acme")) == []
+    assert mended(sent, stored("Good", provider="acme"), whole=False) is None
+
+
+def told(events: NativeEvents, ended: Ended) -> list[tuple[str, str]]:
+    """The restarts and texts of a stream's end."""
+    frames = b"".join(events.on_end(ended, b"{}")).decode().split("\n\n")
+    kinds = [(frame.split("\n")[0], frame.rsplit("data: ", 1)[-1]) for frame in frames if frame]
+    return [(kind.removeprefix("event: "), data) for kind, data in kinds if kind != "event: end"]
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_who_resumes_in_another_attempt_is_told_to_forget_the_text_of_the_first(live: bool) -> None:
+    first = NativeEvents(EventId(0), resumed=False)
+    first.on_chunk(msgspec.structs.replace(chunk(0, 1), characters=3), delta("Bad"), 0, 5)
+    resumed = NativeEvents(first.at, resumed=True)
+    frames = b""
+    if live:
+        frames = b"".join(
+            resumed.on_chunk(msgspec.structs.replace(chunk(0, 2), characters=4), delta("Good"), 0, 9)
+        )
+    ended = Ended("r", Status.SUCCEEDED, 200, AttemptId(1, 2), stored("Good day"))
+    rest = told(resumed, ended)
+    assert (b"restart" in frames) is live
+    assert [kind for kind, _ in rest] == (["text"] if live else ["restart", "text"])
+    assert msgspec.json.decode(rest[-1][1])["text"] == (" day" if live else "Good day")
+
+
+def test_an_events_id_is_read_as_it_was_written() -> None:
+    at = EventId(3, 2**50, 7, 2**40, 12, 3456)
+    assert event_id_from(str(at)) == at

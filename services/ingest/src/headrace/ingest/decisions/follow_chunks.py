@@ -26,9 +26,9 @@ class ChunkOrder:
         self.intact = True
         self._next = 0
 
-    def resume(self, last: Chunk) -> None:
+    def resume(self, attempt: AttemptId, number: int) -> None:
         """Go on behind a chunk that the reader has had already."""
-        self.attempt, self._next = last.attempt, last.number + 1
+        self.attempt, self._next = attempt, number + 1
 
     def take(self, chunk: Chunk) -> Shown:
         """One more chunk, in the order of the log."""

@@ -11,6 +11,9 @@ import msgspec
 from headrace.ingest.decisions.read_submission import CHAT
 from headrace.ingest.decisions.sent_text import SentText
 
+_GROWING = frozenset({"content", "text", "refusal", "reasoning", "reasoning_content"})
+"""Fields whose pieces are joined, as the worker joins them; of any other the last piece is what is stored."""
+
 DONE = b"data: [DONE]\n\n"
 
 
@@ -20,7 +23,7 @@ class StoredChoice(msgspec.Struct):
     index: int = 0
     message: dict[str, Any] | None = None
     text: str | None = None
-    finish_reason: str | None = None
+    finish_reason: Any = None
 
     def texts(self) -> dict[str, str]:
         """Its text fields."""
@@ -40,11 +43,11 @@ class StoredChoice(msgspec.Struct):
 class StoredAnswer(msgspec.Struct):
     """A stored answer, as far as it concerns a stream."""
 
-    id: str | None = None
-    created: int | None = None
-    model: str | None = None
+    id: Any = None
+    created: Any = None
+    model: Any = None
     choices: list[StoredChoice] = []
-    usage: dict[str, Any] | None = None
+    usage: Any = None
 
 
 _ANSWER = msgspec.json.Decoder(StoredAnswer)
@@ -64,7 +67,8 @@ def mend_stream(
 ) -> list[bytes] | None:
     """The events still to be sent, without [DONE]; None: what was sent isn't the beginning of what is stored.
 
-    `whole`: everything sent came from the stored attempt, in order (for fields that can't be compared as text).
+    `whole`: everything sent came from the stored attempt, in order. Then what can't be compared needn't be: tool calls, and
+    fields that a backend repeats in each chunk rather than letting them grow.
     """
     stored = read_stored(body)
     if stored is None:
@@ -86,8 +90,9 @@ def _missing(sent: SentText, choice: StoredChoice, *, whole: bool) -> dict[str, 
     for field in sent.fields(choice.index) | set(texts):
         before, text = sent.text(choice.index, field), texts.get(field, "")
         if not text.startswith(before):
-            return None
-        if len(text) > len(before):
+            if field in _GROWING or not whole:
+                return None
+        elif len(text) > len(before):
             missing[field] = text[len(before) :]
     for field, value in choice.others().items():
         if (choice.index, field) not in sent.others:
@@ -111,7 +116,7 @@ def _choice_events(
 
 
 def _choice_event(
-    head: dict[str, Any], index: int, added: dict[str, Any], finish_reason: str | None, *, chat: bool
+    head: dict[str, Any], index: int, added: dict[str, Any], finish_reason: object, *, chat: bool
 ) -> bytes:
     what: dict[str, Any] = {"delta": added} if chat else {"text": added.get("text", "")}
     return _event({**head, "choices": [{"index": index, **what, "finish_reason": finish_reason}]})

@@ -1,6 +1,6 @@
 """What the native event stream says: `status`, `text`, `restart`, `end`. Fed by doors/event_stream.py.
 
-An event's id is partition-offset-characters: with it any replica goes on behind it. Invariant: the texts since the last
+An event's id says how far a reader is: with it any replica goes on behind it. Invariant: the texts since the last
 `restart` (or since the place that was resumed from) add up to the stored text when `end` comes.
 """
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.replies import Chunk
 from headrace.ingest.decisions.follow_chunks import ChunkOrder, Shown
 from headrace.ingest.decisions.mend_stream import StoredAnswer, read_stored
@@ -16,18 +17,21 @@ from headrace.ingest.decisions.sent_text import SentText, events_of
 from headrace.ingest.decisions.what_to_answer import Ended
 from headrace.ingest.refusal import Refusal
 
-_ID = re.compile(r"(\d{1,5})-(\d{1,18})-(\d{1,9})", re.ASCII)
+_ID = re.compile(r"(\d{1,5})-(\d{1,18})-(\d{1,15})-(\d{1,15})-(\d{1,15})-(\d{1,9})", re.ASCII)
 
 
 class EventId(NamedTuple):
-    """Where a reader is: a place in `replies`, and how much of the text it has."""
+    """Where a reader is: a place in `replies`, the attempt and the chunk that stands there, how much of the text it has."""
 
     partition: int
-    offset: int
-    characters: int
+    offset: int = 0
+    epoch: int = 0
+    sequence: int = 0
+    number: int = 0
+    characters: int = 0
 
     def __str__(self) -> str:
-        return f"{self.partition}-{self.offset}-{self.characters}"
+        return "-".join(map(str, self))
 
 
 def event_id_from(header: str | None) -> EventId | None:
@@ -52,19 +56,17 @@ class NativeEvents:
     def __init__(self, at: EventId, *, resumed: bool) -> None:
         self.at = at
         self._had = at.characters if resumed else 0
-        self._behind = at.offset if resumed else None
         self._order, self._sent = ChunkOrder(), SentText()
+        if resumed and at.sequence:
+            self._order.resume(AttemptId(at.epoch, at.sequence), at.number)
 
     def on_chunk(self, chunk: Chunk, raw: bytes, partition: int, offset: int) -> list[bytes]:
         """The events of one chunk. `raw` is the backend's own events."""
-        if self._behind == offset:
-            self._order.resume(chunk)
-            return []
         shown = self._order.take(chunk)
         if shown is Shown.SKIP:
             return []
         frames = [self._restart("another attempt")] if shown is Shown.RESTART else []
-        self.at = EventId(partition, offset, chunk.characters)
+        self.at = EventId(partition, offset, *chunk.attempt, chunk.number, chunk.characters)
         self._sent.feed(raw)
         pieces = [
             (choice.index, text)
@@ -86,7 +88,9 @@ class NativeEvents:
         frames = []
         if missing is None:
             frames, missing = [self._restart("the stored text differs")], texts
-        self.at = self.at._replace(characters=sum(map(len, texts.values())))
+        epoch, sequence = ended.attempt
+        had = sum(map(len, texts.values()))
+        self.at = self.at._replace(epoch=epoch, sequence=sequence, characters=had)
         return frames + self._texts([(index, text) for index, text in missing.items() if text])
 
     def _missing(self, texts: dict[int, str], *, whole: bool) -> dict[int, str] | None:

@@ -4,6 +4,7 @@ Invariant: an event that isn't understood is relayed all the same and changes no
 texts unequal and says so, rather than sending something twice.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -11,21 +12,22 @@ from typing import Any
 import msgspec
 
 _DONE = b"[DONE]"
+_BLANK = re.compile(rb"\r?\n\r?\n")
 
 
 class Choice(msgspec.Struct):
-    """One choice of a chunk: `delta` in chats, `text` in completions."""
+    """One choice of a chunk: `delta` in chats, `text` in completions. Only the index has a type to be relied on."""
 
     index: int = 0
-    delta: dict[str, Any] | None = None
-    text: str | None = None
-    finish_reason: str | None = None
+    delta: Any = None
+    text: Any = None
+    finish_reason: Any = None
 
     def pieces(self) -> dict[str, Any]:
         """What it adds, by field; the role says nothing."""
-        delta = dict(self.delta or {})
+        delta = dict(self.delta) if isinstance(self.delta, dict) else {}
         delta.pop("role", None)
-        if self.text is not None:
+        if isinstance(self.text, str):
             delta["text"] = self.text
         return {name: value for name, value in delta.items() if value not in (None, "", [], {})}
 
@@ -33,11 +35,11 @@ class Choice(msgspec.Struct):
 class Event(msgspec.Struct):
     """One server-sent event of a backend, as far as it concerns us."""
 
-    id: str | None = None
-    created: int | None = None
-    model: str | None = None
+    id: Any = None
+    created: Any = None
+    model: Any = None
     choices: list[Choice] = []
-    usage: dict[str, Any] | None = None
+    usage: Any = None
 
 
 _EVENT = msgspec.json.Decoder(Event)
@@ -45,12 +47,14 @@ _EVENT = msgspec.json.Decoder(Event)
 
 def events_of(raw: bytes) -> Iterator[Event]:
     """The events of whole server-sent event text; those that aren't understood are left out."""
-    for line in raw.splitlines():
-        if line.startswith(b"data:") and (data := line[5:].strip()) != _DONE:
-            try:
-                yield _EVENT.decode(data)
-            except (msgspec.DecodeError, RecursionError):
-                continue
+    for event in _BLANK.split(raw):
+        lines = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
+        if not lines or (data := b"\n".join(lines).strip()) == _DONE:
+            continue
+        try:
+            yield _EVENT.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            continue
 
 
 class SentText:

@@ -43,7 +43,7 @@ class EventStream(Response):
     def __init__(self, front: Front, followed: Followed) -> None:
         super().__init__()
         self._front, self._ingest, self._followed = front, front.ingest, followed
-        at = followed.resumed or EventId(front.ingest.parts.gateway, 0, 0)
+        at = followed.resumed or EventId(front.ingest.parts.gateway)
         self._events = NativeEvents(at, resumed=followed.resumed is not None)
         self._told = ""
         self._beaten_ms = self._looked_ms = self._now_ms()
