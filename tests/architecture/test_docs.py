@@ -165,6 +165,12 @@ def test_every_route_and_every_failure_is_in_the_document_of_the_api() -> None:
     assert kinds + [path for path in paths if path not in text] == []
 
 
+def test_the_first_picture_is_readable_in_100_columns() -> None:
+    pictures = [block for block in FENCED.findall((ROOT / "README.md").read_text()) if "┌" in block]
+    assert [line for block in pictures for line in block.splitlines() if len(line) > 100] == []
+    assert pictures
+
+
 PLANTED = """
 # Some heading
 Open `services/nowhere/src` and `decisions/pick_none.py`.
