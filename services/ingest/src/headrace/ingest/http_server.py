@@ -1,6 +1,7 @@
 """Serves an ASGI application on a socket of our own, with uvicorn. Called by wiring.py.
 
-Invariant: it opens no signal handlers (the supervisor has them) and writes no access log (doors/observed.py does).
+Invariant: it opens no signal handlers (the supervisor has them) and writes no access log (doors/observed.py does). What a
+connection may keep before it has said who it is, is bounded in bytes and in time; uvicorn bounds neither.
 """
 
 import asyncio
@@ -8,12 +9,60 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75
+_LONGEST_HEAD_BYTES = 64 * 1024
+_LONGEST_HEAD_SECONDS = 30
+_TICKS_BETWEEN_SWEEPS = 20
+_HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 39\r\nconnection: close\r\n\r\nThe headers are larger than 64 KiB all."
+)
+BREAK_OFF = "headrace.break_off"
+"""Extension of the ASGI scope: `call` ends the connection at once, in the midst of an answer."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection whose heads are bounded, and which may be broken off."""
+
+    _head_began: float | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The first head is to come."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._head_began = self.loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        """More bytes; those of a head that isn't whole yet are counted."""
+        super().data_received(data)
+        if self._head_began is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > _LONGEST_HEAD_BYTES and not self.transport.is_closing():
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self._head_began = self.loop.time()
+        self.scope["extensions"] = {BREAK_OFF: {"call": self.transport.abort}}
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._head_began, self._head_bytes = None, 0
+        super().on_headers_complete()
+
+    def close_if_slow(self, now: float) -> None:
+        """Closes when its head takes too long. `now` is the loop's time."""
+        if self._head_began is not None and now - self._head_began > _LONGEST_HEAD_SECONDS:
+            self.transport.close()
 
 
 class QuietServer(uvicorn.Server):
@@ -28,6 +77,15 @@ class QuietServer(uvicorn.Server):
         await super().startup(sockets)
         self.listening.set()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; every other second slow connections are closed."""
+        if counter % _TICKS_BETWEEN_SWEEPS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, BoundedProtocol):
+                    connection.close_if_slow(now)
+        return await super().on_tick(counter)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Nothing to capture."""
@@ -38,7 +96,7 @@ def server_for(app: ASGIApp, *, drain: timedelta) -> QuietServer:
     """A server; connections may go on for `drain` once it is told to stop."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -27,6 +27,10 @@ class GoneError(Exception):
     """The caller has hung up."""
 
 
+class StoppingError(Exception):
+    """This replica stops before what is waited for has come."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredResult:
     """One row of the results, its body opened. `body` is empty when only the status was asked for."""
@@ -91,7 +95,7 @@ class Listener(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     async def next(self) -> Heard:
-        """The next record. Raises GoneError once `hang_up` was called."""
+        """The next record. Raises GoneError once `hang_up` was called, StoppingError when this replica stops."""
         ...
 
     def hang_up(self, *_: object) -> None:

@@ -1,18 +1,20 @@
 """Builds one replica of ingest and runs it until it is told to stop. Called by __main__.py and by the memory mode.
 
 Order of starting: topics checked, producer and replies connected, and only then the API listens. Order of stopping: not
-ready, event streams ended, open connections drained, cancels settled, clients closed.
+ready, event streams ended, open connections drained, those who still wait told, cancels settled, clients closed.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from datetime import timedelta
 
 from headrace.bus.ports import Bus
 from headrace.contracts.policy import Policy
 from headrace.contracts.seal import Unsealed
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.ingest.adapters.owner_queries import OwnerQueries
+from headrace.ingest.adapters.replies_reader import Listeners
 from headrace.ingest.adapters.reply_log import KafkaReplyLog
 from headrace.ingest.adapters.request_log import KafkaRequestLog
 from headrace.ingest.connecting import Clients, connected
@@ -23,6 +25,9 @@ from headrace.ingest.service import Ingest, Parts
 from headrace.ingest.settings import IngestSettings
 from headrace.runtime.logging import get_logger
 from headrace.runtime.telemetry import Telemetry
+
+_TELL_AT = 0.8
+"""The share of the drain after which those who wait are told."""
 
 
 async def serve(
@@ -35,6 +40,7 @@ async def serve(
     listening: Callable[[str], None] | None = None,
 ) -> None:
     """Runs until `stop` is set. `listening` is told the API's base URL. Raises WrongTopicsError, OSError."""
+    api = telemetry.health.component("api")  # unready from the first moment until the API listens
     with contextlib.closing(listen_on(settings.host, settings.port)) as sock:
         connecting = connected(
             settings, bus=bus, policy=policy, telemetry=telemetry, seal=Unsealed(), stop=stop
@@ -44,7 +50,6 @@ async def serve(
                 return
             front = _front(settings, bus=bus, policy=policy, telemetry=telemetry, clients=clients)
             server = server_for(build_app(front), drain=settings.drain)
-            api = telemetry.health.component("api")
             serving = asyncio.create_task(server.serve([sock]))
             try:
                 await _until(server.listening, serving, *clients.loops)
@@ -55,7 +60,7 @@ async def serve(
                 api.not_ready("stopping")
                 front.stopping.set()
                 server.should_exit = True
-                await serving
+                await _drained(serving, clients.listeners, settings.drain)
                 await front.ingest.settle()
 
 
@@ -80,6 +85,14 @@ def _front(
         return KafkaReplyLog(bus.async_reader(f"{telemetry.replica}-events"), replies)
 
     return Front(Ingest(parts), settings, telemetry, reply_log)
+
+
+async def _drained(serving: asyncio.Task[None], listeners: Listeners, drain: timedelta) -> None:
+    """Lets connections go on, but tells who still waits near the end that it has come, before the server cuts them off."""
+    _, late = await asyncio.wait({serving}, timeout=_TELL_AT * drain.total_seconds())
+    if late:
+        listeners.send_away()
+    await serving
 
 
 def _announce(address: str, gateway: int, listening: Callable[[str], None] | None) -> None:

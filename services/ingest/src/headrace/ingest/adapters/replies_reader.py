@@ -13,9 +13,9 @@ from typing import Self
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, AsyncReader, BusError, PositionGoneError
 from headrace.contracts.codec import UndecodableError, decode
-from headrace.contracts.replies import Answer
+from headrace.contracts.replies import Answer, Chunk
 from headrace.contracts.topics import TopicKind
-from headrace.ingest.ports import GoneError, Heard, Results, ResultsUnavailableError
+from headrace.ingest.ports import GoneError, Heard, Results, ResultsUnavailableError, StoppingError
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
 
@@ -23,6 +23,8 @@ _LIMIT = 500
 _WAIT = timedelta(milliseconds=500)
 _BACK_OFF_SECONDS = 0.5
 _LOOK_UP_AT_ONCE = 500
+_MOST_WAITING_BYTES = 512 * 1024
+"""Of one listener: more than a caller that reads ever leaves lying."""
 
 
 class QueueListener:
@@ -30,7 +32,8 @@ class QueueListener:
 
     def __init__(self, listeners: "Listeners", request_id: str) -> None:
         self._listeners, self._id = listeners, request_id
-        self._heard: asyncio.Queue[Heard | None] = asyncio.Queue()
+        self._heard: asyncio.Queue[Heard | GoneError | StoppingError] = asyncio.Queue()
+        self._bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -39,18 +42,26 @@ class QueueListener:
         self._listeners.leave(self._id, self)
 
     async def next(self) -> Heard:
-        """The next record. Raises GoneError once `hang_up` was called."""
+        """The next record. Raises GoneError once `hang_up` was called, StoppingError once this replica stops."""
         heard = await self._heard.get()
-        if heard is None:
-            raise GoneError
+        if not isinstance(heard, Heard):
+            raise heard
+        self._bytes -= len(heard.value)
         return heard
 
     def hang_up(self, *_: object) -> None:
         """The caller has gone: `next` says so."""
-        self._heard.put_nowait(None)
+        self._heard.put_nowait(GoneError())
+
+    def send_away(self) -> None:
+        """This replica stops: `next` says so."""
+        self._heard.put_nowait(StoppingError())
 
     def hear(self, heard: Heard) -> None:
-        """One more record, from the reader."""
+        """One more record, from the reader. Chunks behind a slow caller are dropped: the stored text mends them."""
+        if self._bytes > _MOST_WAITING_BYTES and isinstance(heard.record, Chunk):
+            return
+        self._bytes += len(heard.value)
         self._heard.put_nowait(heard)
 
 
@@ -72,6 +83,12 @@ class Listeners:
         self._by_id[request_id].remove(listener)
         if not self._by_id[request_id]:
             del self._by_id[request_id]
+
+    def send_away(self) -> None:
+        """This replica stops: all who listen are told."""
+        for listeners in self._by_id.values():
+            for listener in listeners:
+                listener.send_away()
 
     def expect(self, nonce: str) -> asyncio.Future[Answer]:
         """What will hold the answer to a query; `forget` it afterwards."""

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from headrace.contracts.failures import FailureKind, rule_of
-from headrace.ingest.ports import GoneError, Heard, Listener
+from headrace.ingest.http_server import BREAK_OFF
+from headrace.ingest.ports import GoneError, Heard, Listener, StoppingError
 from headrace.ingest.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -30,32 +31,36 @@ class HeldOpen(Response):
         super().__init__()
         self.front, self.ingest = front, front.ingest
         self.prepared, self.record = prepared, prepared.record
-        self.begun = False
+        self.begun = self.unfinished = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Writes the request, then answers."""
         with self.ingest.parts.replies.listen(self.record.id) as listener:
             watching = asyncio.ensure_future(_watch(receive, listener))
             try:
                 await self.ingest.accept(self.prepared)
                 await self.answer(send, listener)
+                if self.unfinished:
+                    await _break_off(scope, watching)
             except GoneError:
                 self.ingest.cancel_soon(self.record)
             finally:
                 watching.cancel()
 
     async def answer(self, send: Send, listener: Listener) -> None:
-        """Sends the answer. Raises GoneError; Refusal while nothing is sent."""
+        """Sends the answer, or says that it stays `unfinished`. Raises GoneError; Refusal while nothing is sent."""
         raise NotImplementedError
 
     async def next(self, listener: Listener) -> Heard | None:
-        """What is heard next; None after a silence that asks for a heartbeat. Raises Refusal past the deadline."""
+        """What is heard next; None after a silence that asks for a heartbeat. Raises Refusal past the deadline, GoneError."""
         try:
             async with asyncio.timeout(_seconds(self.front.settings.heartbeat_after)):
                 return await listener.next()
         except TimeoutError:
             self._may_wait()
             return None
+        except StoppingError:
+            raise _sent_away(self.record.id) from None
 
     def start_of(self, status: int, content_type: str, *more: tuple[bytes, bytes]) -> Message:
         """The beginning of an answer."""
@@ -83,6 +88,21 @@ async def _watch(receive: Receive, listener: Listener) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     listener.hang_up()
+
+
+async def _break_off(scope: Scope, watching: asyncio.Future[None]) -> None:
+    """Ends the connection in the midst of the answer, which is all that HTTP offers then."""
+    extension = scope.get("extensions", {}).get(BREAK_OFF)
+    if extension is not None:
+        extension["call"]()
+        await watching  # the server takes an answer that ends before its connection for a mistake
+
+
+def _sent_away(request_id: str) -> Refusal:
+    sentence = (
+        f"This replica stops, and your request goes on: GET /v1/requests/{request_id}/result has its answer."
+    )
+    return Refusal(503, "replica_stopping", sentence, may_retry=False, request_id=request_id)
 
 
 def _seconds(duration: timedelta) -> float:

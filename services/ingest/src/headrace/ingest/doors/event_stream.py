@@ -53,7 +53,7 @@ class EventStream(Response):
         self._may_open()
         self._front.streams.add(self)
         telling = asyncio.ensure_future(self._tell(send))
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         try:
             await asyncio.wait({telling, gone}, return_when=asyncio.FIRST_COMPLETED)
             if telling.done():
@@ -95,7 +95,7 @@ class EventStream(Response):
                 await self._keep_alive(send)
             return None
         finally:
-            await log.stop()
+            await _stopped(log)
 
     async def _opened(self) -> ReplyLog:
         """A reader at its place, as soon as a broker answers."""
@@ -109,8 +109,11 @@ class EventStream(Response):
                     since_ms=accepted_ms - _CLOCKS_DIFFER_MS,
                 )
             except BusError:
-                await log.stop()
+                await _stopped(log)
                 await asyncio.sleep(1)
+            except BaseException:
+                await _stopped(log)
+                raise
             else:
                 return log
 
@@ -179,6 +182,12 @@ class EventStream(Response):
         return self._ingest.parts.clock.now().wall_ms
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _stopped(log: ReplyLog) -> None:
+    """Stops a reader wholly, even when who asks is cancelled meanwhile: it holds connections and tasks."""
+    await asyncio.shield(asyncio.ensure_future(log.stop()))
+
+
+async def disconnected(receive: Receive) -> None:
+    """Returns when the caller has hung up."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -15,13 +15,14 @@ from headrace.ingest.decisions.native_events import event_id_from
 from headrace.ingest.decisions.what_to_answer import what_result
 from headrace.ingest.decisions.which_deadline import duration_or_refusal
 from headrace.ingest.doors.documents import Problem, StatusDocument, ended_document, live_document
-from headrace.ingest.doors.event_stream import EventStream, Followed
+from headrace.ingest.doors.event_stream import EventStream, Followed, disconnected
 from headrace.ingest.doors.front import Front, asked_by, body_of, front_of, seen_of, tenant_of
 from headrace.ingest.doors.native_schema import submit_body
 from headrace.ingest.ports import Listener, StoredResult
 from headrace.ingest.refusal import JSON_TYPE, PROBLEM_TYPE, Refusal
 
 LONGEST_WAIT = timedelta(seconds=60)
+_AT_ONCE = (None, "0", "0s", "0ms")
 _POLL_AGAIN = ("Retry-After", "1")
 NATIVE = "/v1/requests"
 _ID_PATH = NATIVE + "/{request_id}"
@@ -73,7 +74,7 @@ async def status(
 ) -> Response:
     """The status document. With `wait` (at most 60 s) it comes when the request has ended, or after that time."""
     tenant, front = tenant_of(request), front_of(request)
-    patience = duration_or_refusal(wait, "wait")
+    patience = None if wait in _AT_ONCE else duration_or_refusal(wait, "wait")
     address = front.ingest.address_of(request_id, tenant)
     seen_of(request).request_id, seen_of(request).tier = request_id, address.tier
     with front.ingest.parts.replies.listen(request_id) as listener:
@@ -81,7 +82,7 @@ async def status(
         if (
             found is None
             and patience is not None
-            and await _ends(front, listener, min(patience, LONGEST_WAIT))
+            and await _ends(front, request, listener, min(patience, LONGEST_WAIT))
         ):
             found = await front.ingest.result_of(request_id, tenant, body=False)
     if found is not None:
@@ -133,17 +134,20 @@ async def cancel(request: Request, request_id: str) -> Response:
     return await _live(front, request_id, tenant, address, 202)
 
 
-async def _ends(front: Front, listener: Listener, patience: timedelta) -> bool:
-    """Whether the request ends within this time, and before this replica stops."""
+async def _ends(front: Front, request: Request, listener: Listener, patience: timedelta) -> bool:
+    """Whether the request ends within this time, and before this replica stops or the caller leaves."""
     ending = asyncio.ensure_future(_final(listener))
-    stopping = asyncio.ensure_future(front.stopping.wait())
+    others = {
+        asyncio.ensure_future(front.stopping.wait()),
+        asyncio.ensure_future(disconnected(request.receive)),
+    }
     seconds = patience.total_seconds()
     try:
-        await asyncio.wait({ending, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ending, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return ending.done()
     finally:
-        ending.cancel()
-        stopping.cancel()
+        for each in (ending, *others):
+            each.cancel()
 
 
 async def _final(listener: Listener) -> None:

@@ -24,6 +24,7 @@ class WaitingAnswer(HeldOpen):
         try:
             answer = what_to_answer(await self._end(send, listener))
         except Refusal:
+            self.unfinished = self.begun
             if self.begun:
                 return
             raise
@@ -31,6 +32,7 @@ class WaitingAnswer(HeldOpen):
             length = (b"content-length", str(len(answer.body)).encode())
             await send(self.start_of(answer.status, answer.content_type, length))
         elif not _fits_a_begun_answer(answer):
+            self.unfinished = True
             return
         await send({"type": "http.response.body", "body": answer.body})
 
