@@ -12,8 +12,11 @@ from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import DeadLetter
+from headrace.contracts.partitions import partition_of
 from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.service import NoPoolLeftError
+from tests.support.eventually import eventually
 from tests.support.scheduler_live import LiveWorker, Pool
 from tests.support.scheduler_world import policy
 
@@ -40,7 +43,7 @@ def turn_until(pool: Pool, turns: list[Callable[[], None]], condition: Callable[
 
 def records(pool: Pool, where: Place, kind: TopicKind) -> list[object]:
     reader = pool.bus.loop_reader("look")
-    reader.assign({where: START})
+    pool.assign(reader, {where: START})
     found = []
     while new := reader.read(500, timedelta(milliseconds=500)):
         found += [decode(kind, received.header) for received in new]
@@ -119,3 +122,38 @@ def test_cancels_queries_and_broken_records_are_answered(pool: Pool) -> None:
     letters = records(pool, pool.place(TopicKind.DLQ, 1), TopicKind.DLQ)
     assert [(d.partition, d.offset) for d in letters if isinstance(d, DeadLetter)] == [(1, 2)]
     scheduler.stop()
+
+
+def test_an_owner_that_lags_behind_the_hour_of_reports_rebuilds_by_itself(pool: Pool) -> None:
+    worker, scheduler = LiveWorker(pool), pool.scheduler("one")
+    pool.submit(1)
+    turn_until(pool, [scheduler.turn, worker.turn], lambda: len(pool.results_read()) == 1)
+    ends, where = pool.bus.ends("test"), pool.place(TopicKind.WORKERS)
+    before = eventually(ends.ask([where]).answer, "the end of workers")[where]
+    grown: dict[Place, int] = {}
+    while (
+        grown.get(where, 0) < before + 3
+    ):  # the owner is paused, and what it hasn't read of `workers` expires
+        worker.turn()
+        grown = eventually(ends.ask([where]).answer, "the end of workers")
+    pool.bus.topics("test").trim(grown)
+    pool.submit(1)
+    turn_until(pool, [scheduler.turn, worker.turn], lambda: len(pool.results_read()) == 2)
+    scheduler.stop()
+    worker.close()
+    ends.close()
+
+
+def test_a_log_that_was_trimmed_beyond_a_needed_position_stops_the_pool_with_a_sentence(pool: Pool) -> None:
+    first = pool.scheduler("one")
+    pool.submit(3)
+    where = pool.place(TopicKind.REQUESTS, partition_of("a", 2), "batch")
+    turn_until(pool, [first.turn], lambda: bool(records(pool, pool.place(TopicKind.STATE), TopicKind.STATE)))
+    first.stop()
+    pool.bus.topics("test").trim({where: 2})
+    second = pool.scheduler("two")
+    with pytest.raises(
+        NoPoolLeftError, match=rf"needs {where.topic}/{where.partition} from offset 0 on.*bring it back"
+    ):
+        turn_until(pool, [second.turn], lambda: False)
+    second.stop()

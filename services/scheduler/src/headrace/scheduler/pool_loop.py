@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from headrace.bus.ports import BusError, BusUnavailableError, PositionGoneError
 from headrace.contracts.clock import Now
+from headrace.contracts.topics import TopicKind
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.scheduler.claiming import Claiming
@@ -56,8 +57,10 @@ class PoolLoop:
             return
         try:
             self._turn(wait)
-        except (UnusableStateError, PositionGoneError) as error:
+        except UnusableStateError as error:
             self._stop_for_good(str(error))
+        except PositionGoneError as error:
+            self._lost_a_position(error)
         except BusUnavailableError as error:
             if isinstance(self.doing, Claiming | Owning):
                 self._stand_by(str(error))
@@ -158,6 +161,20 @@ class PoolLoop:
         self.close(drop=True)
         self._not_before_ms = self._clock.now().boot_ms + ms(_LOOK_AGAIN)
         self._component.not_ready(why)
+
+    def _lost_a_position(self, error: PositionGoneError) -> None:
+        """`workers` is read from its beginning, which moves on by the hour, and `state` tells by itself who owns the pool: of
+        both a new reading is as good as the old one. Of any other log something is missing that nobody can make up for.
+        """
+        places = self._setting.place(TopicKind.WORKERS), self._setting.place(TopicKind.STATE)
+        if error.place in places:
+            self._stand_by(str(error))
+            return
+        where = f"{error.place.topic}/{error.place.partition}"
+        self._stop_for_good(
+            f"the pool {self._setting.pool} needs {where} from offset {error.position} on, which is gone: the log was "
+            f"trimmed, truncated or made anew; bring it back, or delete the pool's topics and make them anew ({error})"
+        )
 
     def _stop_for_good(self, sentence: str) -> None:
         self.close(drop=True)
