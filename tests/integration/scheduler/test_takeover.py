@@ -51,6 +51,13 @@ def records(pool: Pool, where: Place, kind: TopicKind) -> list[object]:
     return found
 
 
+def end_of(pool: Pool, where: Place) -> int:
+    ends = pool.bus.ends("look")
+    answer = eventually(ends.ask([where]).answer, "the end of a log")
+    ends.close()
+    return 0 if answer is None else answer[where]
+
+
 def test_a_killed_scheduler_is_followed_and_nothing_finished_is_repeated(pool: Pool) -> None:
     worker, first = LiveWorker(pool), pool.scheduler("one")
     ids = pool.submit(30)
@@ -128,20 +135,16 @@ def test_an_owner_that_lags_behind_the_hour_of_reports_rebuilds_by_itself(pool: 
     worker, scheduler = LiveWorker(pool), pool.scheduler("one")
     pool.submit(1)
     turn_until(pool, [scheduler.turn, worker.turn], lambda: len(pool.results_read()) == 1)
-    ends, where = pool.bus.ends("test"), pool.place(TopicKind.WORKERS)
-    before = eventually(ends.ask([where]).answer, "the end of workers")[where]
-    grown: dict[Place, int] = {}
-    while (
-        grown.get(where, 0) < before + 3
-    ):  # the owner is paused, and what it hasn't read of `workers` expires
+    where = pool.place(TopicKind.WORKERS)
+    before, grown = end_of(pool, where), 0
+    while grown < before + 3:  # the owner is paused, and what it hasn't read of `workers` expires
         worker.turn()
-        grown = eventually(ends.ask([where]).answer, "the end of workers")
-    pool.bus.topics("test").trim(grown)
+        grown = end_of(pool, where)
+    pool.bus.topics("test").trim({where: grown})
     pool.submit(1)
     turn_until(pool, [scheduler.turn, worker.turn], lambda: len(pool.results_read()) == 2)
     scheduler.stop()
     worker.close()
-    ends.close()
 
 
 def test_a_log_that_was_trimmed_beyond_a_needed_position_stops_the_pool_with_a_sentence(pool: Pool) -> None:
