@@ -43,7 +43,7 @@ def settings_class(service: str) -> type[ServiceSettings]:
 
 
 def show(service: ServiceName, as_json: AsJson = False) -> None:
-    """Print each setting of a service: value, where it comes from, what it means. Exits 1 when one is wrong."""
+    """Print each setting of a service: value, source, meaning. Exits 1 when one is wrong or missing."""
     rows, general = explain(settings_class(service))
     problems = [*(row.problem for row in rows if row.problem), *general]
     if as_json:

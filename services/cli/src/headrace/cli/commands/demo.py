@@ -22,7 +22,7 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="JSON lines; ends by itself.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prompts of three tenants through a real Kafka to a real model, live; exits non-zero unless each ended once."""
+    """Prompts of three tenants, a real Kafka, a real model: live. Exits non-zero unless each prompt ended once."""
     quiet = once or as_json or not sys.stdout.isatty()
     audience = Lines() if quiet else Screen()
     with (

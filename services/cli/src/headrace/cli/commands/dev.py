@@ -44,7 +44,7 @@ def kafka(
 
 
 def model(port: Port = None, slots: Slots = 4, as_json: AsJson = False) -> None:
-    """Run the small real model (SmolLM2, on CPU) until Ctrl-C; prints its URL."""
+    """Run the small real model (SmolLM2, on CPU) until Ctrl-C. Prints its URL."""
     server = ModelServer(port=port, slots=slots)
     _run_until_stopped(server, lambda: ("model", server.url), as_json=as_json)
 

@@ -31,7 +31,7 @@ def policy_line(key: str) -> str:
 
 
 def new(as_json: AsJson = False) -> None:
-    """Print a new random API key, and the line that admits it in the policy."""
+    """Print a new API key, and the line that admits it in the policy."""
     key = mint_key()
     if as_json:
         say_json({"key": key, "sha256": hash_key(key), "policy_line": policy_line(key)})

@@ -23,7 +23,7 @@ def commands() -> typer.Typer:
 def check(
     file: Annotated[Path, typer.Argument(help="The policy file, TOML.")], as_json: AsJson = False
 ) -> None:
-    """Say everything that is wrong with a policy file; exits 1 when something is."""
+    """Say everything that is wrong with a policy file. Exits 1 when something is."""
     try:
         policy, mistakes = load_policy(file), list[str]()
     except PolicyError as error:

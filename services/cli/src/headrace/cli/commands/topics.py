@@ -34,7 +34,7 @@ def show(policy: PolicyFile = None, prefix: Prefix = None, as_json: AsJson = Fal
 def check(
     policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
 ) -> None:
-    """Say how the brokers' topics differ from the table; exits 1 when they do."""
+    """Say how the brokers' topics differ from the table. Exits 1 when they do."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
     wanted = topics_of(policy_of(settings), settings.prefix)
     with administrator(settings) as topics:
