@@ -36,7 +36,8 @@ def test_each_class_of_error_has_its_verdict(error: KafkaError, verdict: Verdict
         (KafkaError.MSG_SIZE_TOO_LARGE, TooLargeError),
         (KafkaError._MSG_TIMED_OUT, DeliveryUnknownError),
         (KafkaError._PURGE_INFLIGHT, DeliveryUnknownError),
-        (KafkaError._PURGE_QUEUE, BusError),
+        (KafkaError._PURGE_QUEUE, DeliveryUnknownError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, BusError),
         (KafkaError.UNKNOWN, DeliveryUnknownError),
     ],
 )

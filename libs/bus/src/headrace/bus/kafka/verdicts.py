@@ -1,6 +1,7 @@
 """What an error of librdkafka means for whoever got it: one table. Called by every confluent-kafka adapter.
 
-Invariant: an error that isn't in the table is taken for "may have been written" and for "try again".
+Invariant: an error that isn't in the table is taken for "may have been written" and for "try again". So is a purge of the
+queue: what was sent once and waits there to be sent again may be in the log.
 """
 
 from enum import Enum
@@ -35,7 +36,6 @@ _RECREATE = {
 _REFUSED = {
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    KafkaError._PURGE_QUEUE,  # noqa: SLF001
     KafkaError._INVALID_ARG,  # noqa: SLF001
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
