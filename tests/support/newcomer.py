@@ -4,6 +4,7 @@ Invariant: nothing of this machine reaches the commands but the tools linked bel
 whatever they started is found by a mark in its environment, so that a process left behind is a failure.
 """
 
+import contextlib
 import os
 import pty
 import re
@@ -27,7 +28,8 @@ ABSENT = ("java", "javac", "mvn", "docker", "node", "npm", "gcc", "cc")
 PASSED = re.compile(r"SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|PIP_\w+")
 CURL_LINE = re.compile(r"^\W*(curl -.*)$", re.MULTILINE)
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\r")
-DEMO_PATIENCE, EXIT_PATIENCE, ALL_PATIENCE = 600, 60, 2700
+DEMO_PATIENCE, EXIT_PATIENCE, ALL_PATIENCE = 1800, 60, 3600
+"""Seconds; the first one includes the set-up, on a machine that does other things too."""
 
 
 def say(text: str) -> None:
@@ -62,25 +64,28 @@ def environment(folder: Path, mark: str) -> dict[str, str]:
     }
 
 
-def left_behind(mark: str) -> list[str]:
-    """Processes that still carry the mark."""
-    found = []
+def marked(mark: str) -> dict[int, str]:
+    """Processes that carry the mark: command lines by process id."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if f"NEWCOMER={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(
-                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
-                )
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found[int(entry.name)] = line[:200]
         except OSError:
             continue
     return found
 
 
-def gone_in_time(mark: str) -> list[str]:
+def left_in_time(mark: str) -> list[str]:
+    """What still runs after a while of waiting for it to go; it is ended here, having been found out."""
     deadline = time.monotonic() + EXIT_PATIENCE
-    while (found := left_behind(mark)) and time.monotonic() < deadline:
+    while (found := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    return found
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return list(found.values())
 
 
 def run_plain(command: str, clone: Path, env: dict[str, str]) -> int:
@@ -146,7 +151,7 @@ def main(commands: tuple[str, ...]) -> int:
             run = run_demo if command.startswith("make demo") and "--once" not in command else run_plain
             code = run(command, clone, env)
             took = time.monotonic() - begun
-            left = gone_in_time(mark)
+            left = left_in_time(mark)
             say(
                 f"{command}: exit {code} after {took:.0f} s, "
                 + (f"left running: {left}" if left else "nothing left running")

@@ -4,7 +4,7 @@ Invariant: with `--json`, standard output carries JSON and nothing else; with a 
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from rich import box
@@ -13,6 +13,8 @@ from rich.table import Table
 
 WIDE = 240
 """Columns of a table in a pipe."""
+ROOMY = 150
+"""Columns of a terminal that has room for every column of a table."""
 
 
 def console() -> Console:
@@ -32,15 +34,27 @@ def say_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """A table that takes the terminal's width; in a pipe it is as wide as its content."""
-    table = Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, dispensable: Collection[str] = ()
+) -> None:
+    """A table that takes the terminal's width, without its dispensable columns where that is small; in a pipe it is as wide
+    as its content. The first column is never cut: it is what people copy.
+    """
+    to_terminal = sys.stdout.isatty()
+    screen = console() if to_terminal else Console(highlight=False, width=WIDE)
+    left_out = dispensable if screen.width < ROOMY else ()
+    places = [place for place, name in enumerate(columns) if name not in left_out]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place in places:
+        table.add_column(columns[place], no_wrap=place == 0)
     for row in rows:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    if sys.stdout.isatty():
-        console().print(table, soft_wrap=False)
+        table.add_row(*(row[place].replace("[", r"\[") for place in places))
+    table.columns[0].min_width = max(
+        (len(plain) for plain in table.columns[0].cells if isinstance(plain, str)), default=0
+    )
+    if to_terminal:
+        screen.print(table, soft_wrap=False)
         return
-    wide = Console(highlight=False, width=WIDE)
-    with wide.capture() as drawn:
-        wide.print(table)
+    with screen.capture() as drawn:
+        screen.print(table)
     say("\n".join(line.rstrip() for line in drawn.get().strip("\n").splitlines()))

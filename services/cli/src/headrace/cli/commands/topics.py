@@ -28,7 +28,7 @@ def show(policy: PolicyFile = None, prefix: Prefix = None, as_json: AsJson = Fal
         say_json([_as_data(topic) for topic in wanted])
         return
     columns = ("topic", "partitions", "by", "kept", "written by", "read by", "holds")
-    show_table(columns, map(_as_row, wanted))
+    show_table(columns, map(_as_row, wanted), dispensable=("written by", "read by"))
 
 
 def check(
