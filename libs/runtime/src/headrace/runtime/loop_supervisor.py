@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Protocol
 
 from headrace.runtime.clock import Clock
+from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.heartbeat import Heartbeat, Vitals
 from headrace.runtime.logging import get_logger
 from headrace.runtime.supervisor import CLEAN, FAILED, GRACE, Service
@@ -68,6 +69,7 @@ def run_loop(
 
     The first SIGTERM or SIGINT drains, for `grace` at most; the second stops at once; a third kills.
     """
+    freeze_what_is_loaded()
     stop = threading.Event()
     try:
         with _signals(stop):

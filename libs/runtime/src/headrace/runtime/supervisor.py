@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.heartbeat import Heartbeat, Vitals
 from headrace.runtime.logging import get_logger
 
@@ -44,6 +45,7 @@ def run_async(
 
     The first SIGTERM or SIGINT drains, for `grace` at most; the second stops at once; a third kills.
     """
+    freeze_what_is_loaded()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(_under_signals(services, grace))
 
