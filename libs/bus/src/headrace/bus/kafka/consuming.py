@@ -6,6 +6,7 @@ partition is assigned or moved anew; it is never skipped.
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from math import ceil
 from time import monotonic
 from typing import Any
 
@@ -63,7 +64,9 @@ class Consuming:
         deadline = monotonic() + wait.total_seconds()
         while True:
             self._raise_failure()
-            found = self._sort(self._first_then_rest(limit, max(0.0, deadline - monotonic())))
+            # Whole ms, which is what the client counts in: less than one would be none, and this would spin.
+            left_ms = ceil(max(0.0, deadline - monotonic()) * 1000)
+            found = self._sort(self._first_then_rest(limit, left_ms / 1000))
             if found or monotonic() >= deadline:
                 if not found:
                     self._raise_failure()

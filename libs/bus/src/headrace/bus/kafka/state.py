@@ -26,6 +26,8 @@ from headrace.bus.ports import (
 )
 
 POLL_S = 0.01
+COMMIT_POLL_S = 0.001
+"""Requests wait meanwhile: the owner asks again at its next turn."""
 LOAD_WITHIN = timedelta(seconds=30)
 TRANSACTION_TIMEOUT_MS = 15_000
 _BATCH = 2_000
@@ -140,7 +142,7 @@ class KafkaFencedState:
 
     def _commit(self, producer: Producer) -> None:
         try:
-            producer.commit_transaction(POLL_S)
+            producer.commit_transaction(COMMIT_POLL_S)
         except KafkaException as exception:
             error = error_in(exception)
             if not error.retriable() or error.txn_requires_abort():
