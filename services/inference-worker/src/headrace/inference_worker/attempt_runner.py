@@ -64,7 +64,9 @@ class AttemptRunner:
                 outcome = unstarted(FailureKind.BACKEND_ERROR, f"the worker failed: {type(error).__name__}")
                 outcome = replace(outcome, started=True)
             self._metrics.ended(outcome)
-            self._log.info("attempt ended", outcome=name_of(outcome), tokens=outcome.usage.completion_tokens)
+            # A line for each success would cost as much as a tenth of the whole attempt.
+            log = self._log.info if outcome.failure is not None else self._log.debug
+            log("attempt ended", outcome=name_of(outcome), tokens=outcome.usage.completion_tokens)
         return self._sealed(request, outcome)
 
     async def _called(self, work: Work, begun: Callable[[AttemptCall], None]) -> Outcome:
