@@ -24,10 +24,10 @@ class Outbox:
 
     def __init__(self, producer: LoopProducer, clock: Clock) -> None:
         self._producer = producer
-        self._pending: dict[int, OutboxRow] = {}
+        self._pending: dict[int, int] = {}  # bytes by sequence
         self._unsent: deque[OutboxRow] = deque()
         self._bytes = 0
-        self._confirmed: list[int] = []
+        self._confirmed: set[int] = set()
         self._backoff = Backoff(clock, timedelta(milliseconds=100), timedelta(seconds=5))
         self._log = get_logger("outbox")
 
@@ -50,9 +50,9 @@ class Outbox:
         """Rows whose transaction is committed; those that are known already are known already."""
         for row in rows:
             if row.sequence not in self._pending and row.sequence not in self._confirmed:
-                self._pending[row.sequence] = row
+                self._pending[row.sequence] = size = _size(row.message)
                 self._unsent.append(row)
-                self._bytes += _size(row.message)
+                self._bytes += size
 
     def send(self) -> None:
         """Hands over as much as the producer takes."""
@@ -86,17 +86,17 @@ class Outbox:
 
     def forgettable(self) -> list[int]:
         """Sequences whose rows may be deleted; `forgotten` when they are."""
-        return list(self._confirmed)
+        return sorted(self._confirmed)
 
     def forgotten(self, sequences: Iterable[int]) -> None:
         """These rows are deleted."""
-        gone = set(sequences)
-        self._confirmed = [sequence for sequence in self._confirmed if sequence not in gone]
+        self._confirmed.difference_update(sequences)
 
     def _done(self, row: OutboxRow) -> None:
-        if self._pending.pop(row.sequence, None) is not None:
-            self._bytes -= _size(row.message)
-            self._confirmed.append(row.sequence)
+        size = self._pending.pop(row.sequence, None)
+        if size is not None:
+            self._bytes -= size
+            self._confirmed.add(row.sequence)
 
     def _give_up(self, row: OutboxRow, error: BusError) -> None:
         """The broker will never take it, and the result is in SQL all the same."""

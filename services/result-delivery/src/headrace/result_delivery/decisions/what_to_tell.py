@@ -118,7 +118,7 @@ def _event_data(record: ResultRecord, committed_ms: int) -> bytes:
 def rfc3339(at_ms: int) -> str:
     """Unix ms as RFC 3339 in UTC with milliseconds."""
     whole, rest = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
+    return f"{datetime.fromtimestamp(whole, UTC).isoformat()[:19]}.{rest:03d}Z"
 
 
 def _optional(at_ms: int | None) -> str | None:
