@@ -103,6 +103,7 @@ def server_for(app: ASGIApp, *, drain: timedelta) -> QuietServer:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, int(drain.total_seconds())),
