@@ -81,12 +81,12 @@ def percentiles(latencies: list[float]) -> tuple[float, float]:
 
 
 async def measure(target: Target, count: int, pids: dict[str, int]) -> list[str]:
-    """The lines of one target: alone, then under load with CPU by process."""
+    """The lines of one target: under load with CPU by process, then alone, when the broker's JVM is warm."""
     await with_session(target, lambda session: many(session, WARM_UP, IN_FLIGHT))
-    alone = await with_session(target, lambda session: many(session, ALONE, 1))
     before, begun = cpu_of(pids), time.perf_counter()
     await with_session(target, lambda session: many(session, count, IN_FLIGHT))
     took, after = time.perf_counter() - begun, cpu_of(pids)
+    alone = await with_session(target, lambda session: many(session, ALONE, 1))
     p50, p99 = percentiles(alone)
     lines = [
         f"{target.name}: {count / took:.0f} requests/s at {IN_FLIGHT} in flight; alone p50 {p50:.2f} ms, p99 {p99:.2f} ms"
