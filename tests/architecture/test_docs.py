@@ -40,6 +40,7 @@ MODULE = re.compile(r"(?:[\w-]+/)*[\w.-]+\.(?:py|toml|yml|md|sh)")
 MAKE = re.compile(r"(?:^|[;&|] *)make ([a-z]\w*)", re.MULTILINE)
 SETTING = re.compile(r"HEADRACE_[A-Z0-9]\w*")
 SUBSTITUTED = re.compile(r"\$\{(HEADRACE_\w+)")
+REFUSED = re.compile(r"Refusal\(\s*\d{3},\s*\"(\w+)\"")
 READ_BY_CODE = re.compile(r"[\"'](HEADRACE_[A-Z_]+)[\"']")
 
 
@@ -163,6 +164,14 @@ def test_every_route_and_every_failure_is_in_the_document_of_the_api() -> None:
     kinds = [kind.value for kind in FailureKind if f"`{kind.value}`" not in text]
     paths = [path.replace("{request_id}", "{id}") for path in openapi()["paths"]]
     assert kinds + [path for path in paths if path not in text] == []
+
+
+def test_every_code_of_a_refusal_is_in_the_document_of_the_api() -> None:
+    text = (ROOT / "docs/api.md").read_text()
+    sources = ROOT.glob("services/ingest/src/**/*.py")
+    codes = {code for path in sources for code in REFUSED.findall(path.read_text())}
+    assert len(codes) > 10, "the way refusals are written has changed"
+    assert sorted(code for code in codes if f"`{code}`" not in text) == []
 
 
 def test_the_first_picture_is_readable_in_100_columns() -> None:
