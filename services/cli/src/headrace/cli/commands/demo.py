@@ -25,6 +25,15 @@ def demo(
     """Prompts of three tenants, a real Kafka, a real model: live. Exits non-zero unless each prompt ended once."""
     quiet = once or as_json or not sys.stdout.isatty()
     audience = Lines() if quiet else Screen()
+    try:
+        _shown(audience, stay=not quiet)
+    except Interrupted:
+        sys.stderr.write("interrupted; everything is stopped\n")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _shown(audience: Lines | Screen, *, stay: bool) -> None:
+    """The demo in a folder of its own; whatever happens, it is stopped when this returns or raises."""
     with (
         own_foreground(),
         until_stopped() as stopped,
@@ -32,10 +41,10 @@ def demo(
     ):
         stopped.eager = True
         try:
-            ended = play(audience, Path(folder), SystemClock(), stopped, stay=not quiet)
+            ended = play(audience, Path(folder), SystemClock(), stopped, stay=stay)
         except Interrupted:
             stopped.calm()
-            raise typer.Exit(INTERRUPTED) from None
+            raise
         finally:
             if isinstance(audience, Screen):
                 audience.close()
