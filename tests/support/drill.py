@@ -10,6 +10,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ def planned(seed: int, kills: int, seconds: float, victims: tuple[str, ...] = VI
     blows: list[Blow] = []
     for at_s in sorted(dice.uniform(3, seconds) for _ in range(kills)):
         victim, action = dice.choice(victims), dice.choice(ACTIONS)
-        if victim == "broker":
+        if victim == "broker" and action == "end":
             action = "kill"
         gap_s = float(dice.choice(PAUSES_S)) if action == "pause" else dice.uniform(0, 3)
         if at_s >= free_at[victim]:
@@ -74,6 +75,7 @@ class Drill:
     rate: float
     dice: random.Random
     evidence: Evidence = field(default_factory=Evidence)
+    turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def run(self) -> None:
         """Load and blows together; returns when all is at rest, or the patience is over."""
@@ -116,16 +118,22 @@ class Drill:
 
     async def _strike(self, blow: Blow) -> None:
         await asyncio.sleep(blow.at_s)
-        self._say(f"{blow.action} {blow.victim} for {blow.gap_s:.1f} s")
-        act, undo = self._means(blow)
-        self.evidence.blows.append((time.time(), blow.victim, blow.action, blow.gap_s))
-        await asyncio.to_thread(act)
-        await asyncio.sleep(blow.gap_s)
-        await asyncio.to_thread(undo)
+        async with self.turns[
+            blow.victim
+        ]:  # a loaded machine may need longer to bring it back than was planned
+            self._say(f"{blow.action} {blow.victim} for {blow.gap_s:.1f} s")
+            act, undo = self._means(blow)
+            self.evidence.blows.append((time.time(), blow.victim, blow.action, blow.gap_s))
+            await asyncio.to_thread(act)
+            await asyncio.sleep(blow.gap_s)
+            await asyncio.to_thread(undo)
 
     def _means(self, blow: Blow) -> tuple[Callable[[], object], Callable[[], object]]:
         if blow.victim == "broker":
-            return self.broker.kill, self.broker.restart
+            paused = blow.action == "pause"
+            return (
+                (self.broker.pause, self.broker.resume) if paused else (self.broker.kill, self.broker.restart)
+            )
         process = self.engine.child if blow.victim == "engine" else self.stack.services[blow.victim].child
         launch = self.engine.launch if blow.victim == "engine" else self.stack.services[blow.victim].launch
         if blow.action == "pause":
@@ -152,7 +160,9 @@ def drill(
 ) -> list[str]:
     """Runs it; returns what is wrong, a sentence each."""
     with ExitStack() as started:
-        broker = KafkaCluster(settings={"broker.session.timeout.ms": "3000"})
+        broker = KafkaCluster(
+            settings={"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "1000"}
+        )
         started.callback(broker.stop)
         broker.start()
         journal = folder / "journal.jsonl"
