@@ -357,3 +357,18 @@ def test_a_new_owner_tells_no_deaths_that_are_history(case: Case) -> None:
         told += [] if core is None else [notice.event for notice in core.state.out.notices]
     assert "gate is open" in told
     assert not [event for event in told if "dead" in event]
+
+
+@pytest.mark.parametrize("kind", [FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED])
+def test_a_worker_that_hands_work_back_gets_none_before_its_next_report(
+    case: Case, kind: FailureKind
+) -> None:
+    record = case.submit()
+    case.run(300)
+    more = {"started": False, "worker": "w", "boot": BOOT, "failure": Failure(kind=kind)}
+    case.answer(case.commands(Run)[0], Verdict.RETRY_AT, **more)
+    case.run(500)
+    assert len(case.commands(Run)) == 1
+    case.report()
+    case.run(300)
+    assert [run.request.id for run in case.commands(Run)] == 2 * [record.id]

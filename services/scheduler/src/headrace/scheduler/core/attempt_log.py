@@ -19,6 +19,8 @@ from headrace.scheduler.decisions.is_it_true import Known, lie_in_attempt
 from headrace.scheduler.decisions.what_it_costs import spent_cost
 from headrace.scheduler.state.tracked import Phase
 
+_HANDED_BACK = frozenset({FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED})
+
 
 class AttemptLog:
     """Folds `attempts`."""
@@ -70,6 +72,12 @@ class AttemptLog:
         else:
             self._finish(record)
 
+    def _spare(self, record: AttemptRecord) -> None:
+        """It would be handed back at once, again and again, for as long as the worker can't report why."""
+        worker = self._state.workers.by_boot(record.boot or "")
+        if worker is not None:
+            worker.refuses = True
+
     def _settle(self, record: AttemptRecord) -> None:
         """Book what was spent, once for each attempt."""
         state = self._state
@@ -101,6 +109,8 @@ class AttemptLog:
         if state.is_finished(record.id, record.origin):
             return
         kind: FailureKind | None = record.failure.kind if record.failure is not None else None
+        if kind in _HANDED_BACK:
+            self._spare(record)
         self._returning.failed(
             record.id,
             record.origin,

@@ -72,7 +72,7 @@ class Releasing:
                 held=held,
                 healthy=report.healthy,
                 draining=report.draining,
-                answered=report.epoch >= self._state.epoch,
+                answered=report.epoch >= self._state.epoch and not worker.refuses,
             )
             if room > 0:
                 candidate = Candidate(worker.boot, report.limit, held, room)

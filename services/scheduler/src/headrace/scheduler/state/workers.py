@@ -13,13 +13,17 @@ from headrace.scheduler.decisions.is_dead import silent_too_long
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One live boot and its last report. `ticks`: distinct ticks by epoch that had been read when that was read."""
+    """One live boot and its last report. `ticks`: distinct ticks by epoch that had been read when that was read.
+
+    `refuses`: it has handed work back since that report, so it gets none before the next one.
+    """
 
     name: str
     boot: str
     report: Report
     ticks: dict[int, int] = field(default_factory=dict)
     fenced_ms: int = -(10**12)
+    refuses: bool = False
 
 
 @dataclass(slots=True)
@@ -49,7 +53,7 @@ class Workers:
         buried = known if known is not None and known.boot != report.boot else None
         if known is None or buried is not None:
             known = self.live[report.worker] = Worker(report.worker, report.boot, report)
-        known.report, known.ticks = report, dict(self._ticks)
+        known.report, known.ticks, known.refuses = report, dict(self._ticks), False
         return known, buried
 
     def bury(self, worker: Worker, *, said_goodbye: bool = False) -> None:
