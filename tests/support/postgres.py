@@ -91,7 +91,9 @@ def _answers(folder: Path) -> bool:
 
 def _as_nobody() -> list[str]:
     """PostgreSQL refuses to run as root; the server ends when its parent does."""
-    if shutil.which("setpriv") is None:
+    # Where the system keeps it, too: someone's PATH may name little more than Python, make and git.
+    setpriv = shutil.which("setpriv") or shutil.which("setpriv", path=os.defpath)
+    if setpriv is None:
         return []
     user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"] if os.geteuid() == 0 else []
-    return ["setpriv", "--pdeathsig", "INT", *user]
+    return [setpriv, "--pdeathsig", "INT", *user]
