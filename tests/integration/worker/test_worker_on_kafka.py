@@ -103,6 +103,7 @@ async def _process(
         "HEADRACE_PREFIX": prefix,
         "HEADRACE_POLICY": str(folder / "policy.toml"),
         "HEADRACE_INFERENCE_WORKER_NAME": "w-process",
+        "HEADRACE_LOG_LEVEL": "debug",
         "HEADRACE_INFERENCE_WORKER_POOL": POOL,
         "HEADRACE_INFERENCE_WORKER_BACKEND_URL": engine.url,
         "HEADRACE_INFERENCE_WORKER_LIMIT": "1",
