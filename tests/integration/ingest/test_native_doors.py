@@ -91,14 +91,15 @@ async def test_a_live_status_is_the_owners_and_without_an_owner_it_is_queued(rep
         while len(asked) < 2:
             asked = [each for each in await replica.other.control() if isinstance(each, Query)]
         answer = Answer(id=record.id, nonce=asked[1].nonce, epoch=1, as_of_ms=record.accepted_ms, known=True,
-                        status=Status.RUNNING, position=0, tokens=7, attempts=1, estimated_wait_ms=1500)  # fmt: skip
+                        status=Status.RUNNING, position=0, tokens=7, attempts=1, estimated_wait_ms=1500,
+                        model="small")  # fmt: skip
         await replica.other.reply(asked[1].gateway, answer)
 
     answering = asyncio.create_task(owner())
     document = msgspec.json.decode((await get(replica, path))[2])
     await answering
     assert (document["status"], document["tokens"], document["position"]) == ("running", 7, 0)
-    assert document["estimate"] == {"start_in_seconds": 1.5}
+    assert (document["estimate"], document["model"]) == ({"start_in_seconds": 1.5}, "small")
     assert msgspec.json.decode((await get(replica, path))[2])["status"] == "running", "the last that is known"
 
 

@@ -43,7 +43,8 @@ class Final(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="final"):
 class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"):
     """The owner's answer to a Query. `known` false: the owner doesn't hold this id (finished, or not read yet).
 
-    `position` is the number of requests ahead in its tenant's queue and tier; `tokens` the completion tokens so far.
+    `position` is the number of requests ahead in its tenant's queue and tier; `tokens` the completion tokens so far;
+    `model` the name that the backend knows.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"
     tokens: Count = 0
     attempts: Count = 0
     gateway: Port16 | None = None
+    model: str | None = None
 
 
 ReplyRecord = Chunk | Final | Answer

@@ -60,7 +60,7 @@ class StatusDocument(BaseModel):
     id: str
     status: Status
     tier: str
-    model: str | None = Field(None, description="null while only its owner knows it")
+    model: str | None = Field(None, description="null while its owner doesn't say")
     created_at: datetime
     position: int | None = Field(None, description="requests ahead of it in your queue of this tier")
     estimate: Estimate | None = None
@@ -164,6 +164,7 @@ def _told(answer: Answer) -> dict[str, object]:
         "estimate": None if wait_ms is None else Estimate(start_in_seconds=wait_ms / 1000),
         "tokens": answer.tokens,
         "attempts": answer.attempts,
+        "model": answer.model,
         "as_of": _instant(answer.as_of_ms),
     }
 

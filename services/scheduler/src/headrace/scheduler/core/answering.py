@@ -63,6 +63,7 @@ class Answering:
             tokens=0 if held is None else held.tokens,
             attempts=attempts,
             gateway=None if tracked is None else tracked.record.gateway,
+            model=None if tracked is None else tracked.record.model,
         )
         state.send(message_of(state.setting.place(TopicKind.REPLIES, query.gateway), answer))
 
