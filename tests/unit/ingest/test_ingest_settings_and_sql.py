@@ -1,8 +1,14 @@
 """What is told at start, and that ingest and result-delivery mean the same table."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from headrace.ingest.adapters import results_sql
 from headrace.ingest.adapters.results_sql import COLUMNS, open_results
 from headrace.ingest.openapi import openapi, render
 from headrace.ingest.settings import IngestSettings
@@ -51,3 +57,19 @@ def test_the_api_describes_itself_the_same_way_each_time() -> None:
         "/v1/models",
         "/v1/requests/{request_id}/events",
     }
+
+
+async def test_a_database_file_that_was_replaced_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_sql, "_REOPEN_SECONDS", 0)
+    database = tmp_path / "results.db"
+    engine = open_results(f"sqlite:///{database}")
+    for answer in (1, 2):
+        database.unlink(missing_ok=True)
+        with closing(sqlite3.connect(database)) as made:
+            made.execute(f"CREATE VIEW said AS SELECT {answer} AS answer")
+        await asyncio.sleep(0.01)
+        async with engine.connect() as connection:
+            assert (await connection.exec_driver_sql("SELECT answer FROM said")).scalar_one() == answer
+    await engine.dispose()

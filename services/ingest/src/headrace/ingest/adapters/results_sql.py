@@ -32,6 +32,7 @@ COLUMNS = (*_STATUS, "body")
 
 _NOT_YET = ("no such table", "unable to open database file", "UndefinedTable")
 _BUSY_MS = 2000
+_REOPEN_SECONDS = 10
 
 
 def open_results(url: str) -> AsyncEngine:
@@ -44,7 +45,8 @@ def open_results(url: str) -> AsyncEngine:
         database=f"file:{quote(parsed.database or '')}",
         query={"mode": "rw", "uri": "true"},
     )
-    engine = create_async_engine(location, pool_size=2, max_overflow=2)
+    # a file that was replaced is found again; an old connection would read the lost one for ever
+    engine = create_async_engine(location, pool_size=2, max_overflow=2, pool_recycle=_REOPEN_SECONDS)
     event.listen(engine.sync_engine, "connect", _only_read)
     return engine
 
