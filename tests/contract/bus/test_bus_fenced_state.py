@@ -145,3 +145,14 @@ def test_a_checkpoint_that_is_too_large_fails_for_good_and_a_new_claim_goes_on(b
     assert contents(following.load()) == {b"a": b"1"}
     commit(following, record(place, b"a", b"2"))
     following.close()
+
+
+def test_a_commit_may_be_asked_after_as_often_as_one_likes(bench: Bench) -> None:
+    """A client that is asked to commit again and again may end the process."""
+    (place,) = bench.topic("state")
+    state = claimed(bench, place)
+    for number in range(200):
+        state.begin([record(place, b"%d" % (number % 5), b"x" * 100) for _ in range(5)])
+        eventually(state.committed, "the commit")
+    assert len(contents(state.load())) == 5
+    state.close()

@@ -7,6 +7,7 @@ only repeats that failure: its producer may have a transaction in flight, and on
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from threading import Thread
 from time import monotonic
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -26,11 +27,32 @@ from headrace.bus.ports import (
 )
 
 POLL_S = 0.01
-COMMIT_POLL_S = 0.001
-"""Requests wait meanwhile: the owner asks again at its next turn."""
+COMMIT_LOOK_S = 0.001
+"""Requests wait meanwhile: the owner looks again at its next turn."""
 LOAD_WITHIN = timedelta(seconds=30)
 TRANSACTION_TIMEOUT_MS = 15_000
 _BATCH = 2_000
+
+
+class Committing(Thread):
+    """One commit, asked for once and waited for to its end, in a thread of its own.
+
+    A commit that timed out and is asked for again is what librdkafka 2.16 may answer by ending the whole process
+    (`Invalid transaction state transition`), the sooner the shorter the time-outs are.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__(name="commit", daemon=True)
+        self._producer = producer
+        self.error: KafkaError | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Commits; `error` says what went wrong once this has ended."""
+        try:
+            self._producer.commit_transaction(TRANSACTION_TIMEOUT_MS / 1000)
+        except KafkaException as exception:
+            self.error = error_in(exception)
 
 
 class KafkaFencedState:
@@ -42,6 +64,7 @@ class KafkaFencedState:
         self._producer: Producer | None = None
         self._claimed = False
         self._writing = False
+        self._committing: Committing | None = None
         self._failed: BusError | None = None
 
     def claim(self) -> bool:
@@ -141,14 +164,15 @@ class KafkaFencedState:
         return not self._writing
 
     def _commit(self, producer: Producer) -> None:
-        try:
-            producer.commit_transaction(COMMIT_POLL_S)
-        except KafkaException as exception:
-            error = error_in(exception)
-            if not error.retriable() or error.txn_requires_abort():
-                self._failed = self._failure(error)
-        else:
+        committing = self._committing = self._committing or Committing(producer)
+        committing.join(COMMIT_LOOK_S)
+        if committing.is_alive():
+            return
+        self._committing = None
+        if committing.error is None:
             self._writing = False
+        else:
+            self._failed = self._failed or self._failure(committing.error)
 
     def _failure(self, error: KafkaError) -> BusError:
         if verdict_of(error) is Verdict.FENCED:
