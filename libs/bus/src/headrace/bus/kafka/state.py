@@ -13,7 +13,6 @@ from time import monotonic
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as ClientMessage
 
-from headrace.bus.kafka.commit import Commit
 from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection
 from headrace.bus.kafka.loop_reader import KafkaLoopReader
 from headrace.bus.kafka.verdicts import Verdict, error_in, verdict_of
@@ -65,11 +64,7 @@ class KafkaFencedState:
         self._producer: Producer | None = None
         self._claimed = False
         self._writing = False
-<<<<<<< Updated upstream
         self._committing: Committing | None = None
-=======
-        self._under_way: Commit | None = None
->>>>>>> Stashed changes
         self._failed: BusError | None = None
 
     def claim(self) -> bool:
@@ -169,7 +164,6 @@ class KafkaFencedState:
         return not self._writing
 
     def _commit(self, producer: Producer) -> None:
-<<<<<<< Updated upstream
         committing = self._committing = self._committing or Committing(producer)
         committing.join(COMMIT_LOOK_S)
         if committing.is_alive():
@@ -179,16 +173,6 @@ class KafkaFencedState:
             self._writing = False
         else:
             self._failed = self._failed or self._failure(committing.error)
-=======
-        self._under_way = self._under_way or Commit(producer)
-        if not self._under_way.ended(COMMIT_POLL_S):
-            return
-        error, self._under_way = self._under_way.error, None
-        if error is None:
-            self._writing = False
-        elif not error.retriable() or error.txn_requires_abort():
-            self._failed = self._failed or self._failure(error)
->>>>>>> Stashed changes
 
     def _failure(self, error: KafkaError) -> BusError:
         if verdict_of(error) is Verdict.FENCED:
