@@ -61,12 +61,3 @@ def test_a_commit_that_fails_says_so_at_each_call(code: int, raised: type[BusErr
     for _ in range(2):
         with pytest.raises(raised):
             eventually(state.committed, "the failure")
-
-
-def test_a_commit_that_may_be_repeated_is() -> None:
-    coordinator = Coordinator(KafkaError(KafkaError._TIMED_OUT, retriable=True))
-    state = writing(coordinator)
-    coordinator.answer.set()
-    eventually(lambda: state.committed() or len(coordinator.asked) >= 2, "the second try")
-    coordinator.error = None
-    eventually(state.committed, "the commit")
