@@ -50,7 +50,7 @@ class Committing(Thread):
     def run(self) -> None:
         """Commits; `error` says what went wrong once this has ended."""
         try:
-            # Without a time-out each of its steps gets one of its own: of a common one, what is left may expire at any of them.
+            # Without a time-out each step gets one of its own: of a common one, what is left may expire at any of them.
             self._producer.commit_transaction()
         except KafkaException as exception:
             self.error = error_in(exception)
