@@ -194,6 +194,8 @@ def main() -> int:
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="headrace-drill-"))
     folder.mkdir(parents=True, exist_ok=True)
+    if given.folder and any(folder.iterdir()):
+        parser.error(f"{folder} isn't empty: positions of another run's log would be taken for this one's")
     wrong = drill(given.seed, given.kills, given.seconds, given.rate, folder, tuple(given.victims.split(",")))
     for sentence in wrong:
         print("WRONG", sentence)  # noqa: T201

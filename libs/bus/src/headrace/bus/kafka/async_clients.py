@@ -51,8 +51,12 @@ async def stop_producer(client: ProducerClient, within: timedelta) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(within.total_seconds()):
             await inner.flush()
+    accumulator = inner._message_accumulator  # noqa: SLF001
+    # A batch that waits to be sent again stands in the queue alone, but its callback looks for it among those under way.
+    queues = accumulator._batches.values()  # noqa: SLF001
+    accumulator._pending_batches.update(*queues)  # noqa: SLF001
     # Its own stop() waits for what is unsent, which an idempotent producer never gives up.
-    inner._message_accumulator.fail_all(KafkaError("the producer was stopped"))  # noqa: SLF001
+    accumulator.fail_all(KafkaError("the producer was stopped"))
     # What its tasks still raise while they are torn down is about batches that were just given up.
     with suppress(TimeoutError, KafkaError, KeyError, AssertionError):
         async with asyncio.timeout(within.total_seconds()):
