@@ -5,6 +5,7 @@ import signal
 import sys
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from headrace.devkit.kafka_folder import (
     Owner,
     ProcessMark,
     clear_leftovers,
+    cluster_id_of,
     cluster_in,
     mark_of,
     note_owner,
@@ -77,3 +79,8 @@ def test_a_wrong_choice_gets_a_sentence(environ: dict[str, str], sentence: str) 
 def test_two_nodes_are_refused() -> None:
     with pytest.raises(ValueError, match="1 or 3 nodes, not 2"):
         KafkaCluster(nodes=2)
+
+
+def test_no_cluster_id_looks_like_an_option() -> None:
+    assert {cluster_id_of(UUID(bytes=bytes([first] * 16)))[0] for first in range(256)}.isdisjoint("-_")
+    assert len(cluster_id_of(UUID(int=2**128 - 1))) == 22

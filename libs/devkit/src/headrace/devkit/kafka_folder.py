@@ -121,9 +121,13 @@ def cluster_in(folder: Path, nodes: int) -> Cluster:
         return found
     ports = free_ports(2 * nodes)
     addresses = [NodeAddress(n, ports[2 * n - 2], ports[2 * n - 1]) for n in range(1, nodes + 1)]
-    cluster_id = (
-        found.cluster_id if found else base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    )
+    cluster_id = found.cluster_id if found else cluster_id_of(uuid.uuid4())
     cluster = Cluster(cluster_id, addresses)
     write_whole(path, cluster)
     return cluster
+
+
+def cluster_id_of(drawn: uuid.UUID) -> str:
+    """A cluster id as Kafka writes them: 22 characters, the first never `-`, which its tool takes for an option."""
+    first, *rest = drawn.bytes
+    return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
