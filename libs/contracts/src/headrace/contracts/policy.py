@@ -146,7 +146,7 @@ def duration_from(text: str) -> timedelta:
 
 
 def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with tiers' queue time-outs as ISO 8601, which is what msgspec converts."""
+    """The document with tiers' queue time-outs as durations: msgspec itself only reads ISO 8601."""
     tiers = document.get("tiers")
     if not isinstance(tiers, dict):
         return document

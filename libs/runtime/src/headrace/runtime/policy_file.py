@@ -1,4 +1,4 @@
-"""Reads the operator's policy file. Called by the services and by `headrace config check`.
+"""Reads the operator's policy file. Called by the services and by `headrace policy check`.
 
 The shape is headrace.contracts.policy's; this module only says what is wrong with a file in a person's words.
 Invariant: all mistakes of shape are told at once, each as `path.in.toml: sentence`.

@@ -1,6 +1,6 @@
 """How long the worker's protocol waits for what. Built by wiring from the settings; tests shorten it.
 
-Invariant: the defaults are the architecture's (section 5); the owner's counterparts rest on them.
+Invariant: the owner's own timings (headrace.scheduler.timings) rest on these defaults: change both or neither.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Every period and patience of the protocol (architecture.md section 5), in one place. Handed to the core and the loop.
+"""Every period and patience of the protocol, in one place. Handed to the core and the loop.
 
 Invariant: production uses the defaults; tests may shorten them all in proportion.
 """

@@ -1,7 +1,7 @@
 """AsyncProducer on aiokafka. Made by KafkaBus; belongs to the event loop that started it.
 
 Sends of one partition that are waiting go as one batch, which costs a fraction of aiokafka's own send for each.
-Invariant: after any batch failed, the client is replaced: its sequence numbers have a gap (hazard 27).
+Invariant: after any batch failed, the client is replaced: its sequence numbers have a gap.
 """
 
 import asyncio

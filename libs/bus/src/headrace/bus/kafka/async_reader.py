@@ -1,6 +1,6 @@
 """AsyncReader on aiokafka: assign() only. Made by KafkaBus; belongs to the event loop that started it.
 
-Invariant: committed records only (aiokafka's default is uncommitted, hazard 65); a position that is gone is raised at each
+Invariant: committed records only (aiokafka's default is uncommitted); a position that is gone is raised at each
 read until the partition is assigned anew.
 """
 

@@ -73,7 +73,7 @@ class Consuming:
                 return found
 
     def _first_then_rest(self, limit: int, seconds: float) -> list[ClientMessage]:
-        # consume(n, t) waits for n records; so wait for one, then take what is there (hazard 76).
+        # consume(n, t) waits for n records; so wait for one, then take what is there.
         try:
             first = self.client.poll(seconds)
             if first is None:
@@ -118,7 +118,7 @@ class Consuming:
         self._gone.clear()
 
     def move(self, positions: Mapping[Place, int]) -> None:
-        """Read these on from elsewhere. Pause, then seek, then resume: the other way round loses the seek (hazard 4)."""
+        """Read these on from elsewhere. Pause, then seek, then resume: the other way round loses the seek."""
         self.gate.move(positions)
         running = [at(place) for place in positions if place not in self.gate.paused]
         self.client.pause(running)

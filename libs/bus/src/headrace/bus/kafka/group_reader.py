@@ -52,7 +52,7 @@ class KafkaGroupReader:
         places = places_of(partitions)
         wanted = self._assigned(places) if self._assigned is not None and places else {}
         positions = self._consuming.resolve(wanted)
-        # Assign first: a partition that isn't assigned yet can't be paused (hazard 3).
+        # Assign first: a partition that isn't assigned yet can't be paused.
         client.assign(all_at(positions))
         self._consuming.gate.assign(positions)
         self._consuming.forget_gone()

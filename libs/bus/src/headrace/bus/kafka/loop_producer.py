@@ -1,6 +1,6 @@
 """LoopProducer on librdkafka. Made by KafkaBus; only the loop's own thread calls it.
 
-Invariant: delivery callbacks only record. A client that is of no more use (hazards 27, 28, 66) is emptied and replaced, and
+Invariant: delivery callbacks only record. A client that is of no more use is emptied and replaced, and
 all that it held is confirmed, as unknown where it may be in the log.
 """
 

@@ -1,7 +1,7 @@
 """FencedState on a transactional librdkafka producer. Made by KafkaBus; one thread calls it.
 
 Invariant: nothing here waits longer than a few ms but `load`. Once a checkpoint has failed, whatever the reason, this state
-only repeats that failure: its producer may have a transaction in flight, and only a new claim is sure (hazard 26).
+only repeats that failure: its producer may have a transaction in flight, and only a new claim is sure.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ class KafkaFencedState:
                 "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "linger.ms": 0,
-                # The default of 100 ms is what a transaction waits for at each step (hazard 75).
+                # The default of 100 ms is what a transaction waits for at each step.
                 "retry.backoff.ms": 2,
                 "retry.backoff.max.ms": 50,
             }
@@ -115,7 +115,7 @@ class KafkaFencedState:
     def _read_all(self, reader: KafkaLoopReader) -> list[Received]:
         end, deadline = reader.committed_end(self._place), monotonic() + LOAD_WITHIN.total_seconds()
         records: list[Received] = []
-        # Not "until the last record": the end may be a marker, which is never handed out (hazard 64).
+        # Not "until the last record": the end may be a marker, which is never handed out.
         while reader.position(self._place) < end:
             records += reader.read(_BATCH, timedelta(milliseconds=50))
             if monotonic() > deadline:

@@ -1,6 +1,6 @@
 """The gate of a new owner: nothing is released and no terminal record written before it opens. Called by PoolCore.
 
-Invariant (architecture.md section 5, ownership 4): the boots known at the end of `workers` noted after the claim have
+Invariant: the boots known at the end of `workers` noted after the claim have
 answered or are dead; only then are the ends of `attempts` and `control` noted, and read up to.
 """
 

@@ -1,4 +1,4 @@
-"""All that the owner of one pool knows, in one place. Made by checkpointing.restore, changed by the core's files alone.
+"""All that the owner of one pool knows, in one place. Made by core.restoring, changed by the core's files alone.
 
 Invariant: but for what is in flight it is a fold over `requests`, `attempts`, `control` and `workers`.
 """

@@ -1,4 +1,4 @@
-"""What a request is charged at dispatch, and what an attempt really cost. Called by the core; source: design/scheduling.md.
+"""What a request is charged at dispatch, and what an attempt really cost. Called by the core.
 
 Invariant: micro service units, integers; a request charges at least 1.
 """
