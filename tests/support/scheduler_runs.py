@@ -29,7 +29,6 @@ class Accepted:
     ids: list[str] = field(default_factory=list)
     places: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     garbage: int = 0
-    duplicates: int = 0
 
 
 class History:
@@ -133,7 +132,6 @@ class History:
         self.accepted.places[made] = (where.topic, partition, offset)
         if n == 11:
             world.append(message_of(where, record, b"{}"))
-            self.accepted.duplicates += 1
         if rng.random() < 0.2:
             self.to_cancel.append((world.now_ms + rng.randint(0, 2_000), made, tenant))
 

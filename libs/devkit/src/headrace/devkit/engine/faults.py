@@ -31,7 +31,6 @@ DEFAULTS = {
     "malformed": 3,
     "slow": 100,
 }
-STATUSES = frozenset({"429", "503", "500", "400"})
 
 
 @dataclass(frozen=True)

@@ -80,11 +80,6 @@ class PoolCore:
         return self._checkpoints.release()
 
     @property
-    def checkpoint_under_way(self) -> bool:
-        """Whether a checkpoint is being committed."""
-        return self._checkpoints.under_way
-
-    @property
     def queue_states(self) -> dict[str, QueueState]:
         """The last word on each tier."""
         return self._answering.states

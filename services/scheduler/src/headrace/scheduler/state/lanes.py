@@ -74,8 +74,3 @@ class Lanes:
         acknowledged = self._lanes[lane].acknowledged
         while acknowledged and acknowledged[0][0] < position:
             acknowledged.popleft()
-
-    def next_ping_ms(self, after_ms: int) -> int | None:
-        """When (ms since boot) a ping may be due."""
-        times = [lane.open[-1].sent_ms + after_ms for lane in self._lanes.values() if lane.open]
-        return min(times, default=None)
