@@ -1,11 +1,12 @@
 """Dead letters keep the original's bytes, and grow with nothing."""
 
-from headrace.bus.dead_letters import DETAIL_LIMIT, ORIGINAL_HEADER, dead_letter
+from headrace.bus.dead_letters import ORIGINAL_HEADER, dead_letter
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.codec import HEADER, decode, find_header
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.observations import DeadLetter
 from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import MAX_SENTENCE
 
 DLQ = Place("dlq", 3)
 AT_MS = 1_800_000_000_000
@@ -55,7 +56,7 @@ def test_a_tombstone_stays_one() -> None:
 
 
 def test_error_text_is_cut() -> None:
-    assert letter(received(), detail="x" * 5000)[1].detail == "x" * DETAIL_LIMIT
+    assert letter(received(), detail="x" * 5000)[1].detail == "x" * MAX_SENTENCE
 
 
 def test_a_value_that_does_not_fit_is_left_out_and_headers_too_if_need_be() -> None:

@@ -9,10 +9,9 @@ from headrace.contracts.codec import HEADER, encode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.observations import DeadLetter
 from headrace.contracts.topics import TOPICS, TopicKind
+from headrace.contracts.values import cut_sentence
 
 ORIGINAL_HEADER = "headrace-original"
-DETAIL_LIMIT = 1024
-"""Characters of error text that a dead letter carries (1 KiB of ASCII)."""
 _ROOM_FOR_BATCH = 1024
 """What Kafka adds to a lone record, and to spare."""
 
@@ -41,7 +40,7 @@ def dead_letter(
         offset=record.offset,
         at_ms=at_ms,
         by=by,
-        detail=detail[:DETAIL_LIMIT],
+        detail=cut_sentence(detail),
         id=id,
         tenant=tenant,
         attempts=attempts,

@@ -18,6 +18,7 @@ from headrace.contracts.replies import ReplyRecord
 from headrace.contracts.reports import WorkerRecord
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import cut_sentence
 
 HEADER = "headrace"
 TRACE_HEADERS = ("traceparent", "tracestate")
@@ -70,7 +71,7 @@ def decode(kind: TopicKind, header: bytes | None) -> Any:  # noqa: ANN401 - the 
     try:
         return _decoder(kind).decode(header)
     except (msgspec.DecodeError, ValueError) as error:
-        raise UndecodableError(f"a {kind} header can't be decoded: {error}"[:1024]) from error
+        raise UndecodableError(cut_sentence(f"a {kind} header can't be decoded: {error}")) from error
 
 
 def find_header(headers: tuple[tuple[str, bytes], ...], name: str = HEADER) -> bytes | None:

@@ -17,8 +17,14 @@ Port16 = Annotated[int, Meta(ge=0, le=65_535)]
 WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=4_102_444_800_000)]
 """Unix milliseconds between the years 2020 and 2100: a clock outside of these is a lie."""
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
-Sentence = Annotated[str, Meta(max_length=1024)]
-"""Error text is cut to 1 KiB, so that a record can't grow with every retry."""
+MAX_SENTENCE = 1024
+"""Characters of error text that a record takes, so that it can't grow with every retry."""
+Sentence = Annotated[str, Meta(max_length=MAX_SENTENCE)]
+
+
+def cut_sentence(text: str) -> Sentence:
+    """Error text of any length as a record takes it: cut to MAX_SENTENCE characters."""
+    return text[:MAX_SENTENCE]
 
 
 class Payload(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -16,7 +16,7 @@ import orjson
 
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import MAX_PAYLOAD_BYTES
-from headrace.contracts.values import Failure, Times, Usage
+from headrace.contracts.values import Failure, Times, Usage, cut_sentence
 from headrace.inference_worker.assemble import Assembler
 from headrace.inference_worker.decisions.classify_failure import (
     BackendSays,
@@ -142,7 +142,10 @@ class AttemptCall:
     ) -> Outcome:
         kind = classify_answer(status, says)
         failure = Failure(
-            kind=kind, message=says.message[:1024], backend_status=status, retry_after_ms=retry_after_ms
+            kind=kind,
+            message=cut_sentence(says.message),
+            backend_status=status,
+            retry_after_ms=retry_after_ms,
         )
         if not is_relayed(kind):
             return self._ended(failure)
@@ -223,7 +226,7 @@ class AttemptCall:
 
     def _said_error(self, chunk: dict[str, Any]) -> Outcome:
         says = says_of(chunk)
-        return self._ended(Failure(kind=classify_event(says), message=says.message[:1024]))
+        return self._ended(Failure(kind=classify_event(says), message=cut_sentence(says.message)))
 
     def _ended(
         self, failure: Failure | None, *, status: int | None = None, body: bytes | None = None,

@@ -1,13 +1,13 @@
 """The records that end an attempt, from the command and its settlement. Called by the holdings of the protocol core."""
 
+from msgspec.structs import replace
+
 from headrace.contracts.commands import Run
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.reports import Held
-from headrace.contracts.values import Failure, Payload, Times
+from headrace.contracts.values import Failure, Payload, Times, cut_sentence
 from headrace.inference_worker.decisions.settle import Settlement
 from headrace.inference_worker.outcome import Outcome
-
-_LONGEST_SENTENCE = 1024
 
 
 def result_of(run: Run, outcome: Outcome, settlement: Settlement, *, worker: str) -> ResultRecord | None:
@@ -81,14 +81,7 @@ def held_of(run: Run, *, tokens: int, running: bool) -> Held:
 
 
 def _cut(failure: Failure | None) -> Failure | None:
-    if failure is None or len(failure.message) <= _LONGEST_SENTENCE:
-        return failure
-    return Failure(
-        kind=failure.kind,
-        message=failure.message[:_LONGEST_SENTENCE],
-        backend_status=failure.backend_status,
-        retry_after_ms=failure.retry_after_ms,
-    )
+    return None if failure is None else replace(failure, message=cut_sentence(failure.message))
 
 
 def _times(run: Run, outcome: Outcome) -> Times:

@@ -12,7 +12,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Origin, Payload, Times
+from headrace.contracts.values import Failure, Origin, Payload, Times, cut_sentence
 from headrace.scheduler.core.pool_state import Setting
 
 _SERVICE = "scheduler"
@@ -20,7 +20,7 @@ _SERVICE = "scheduler"
 
 def failure_of(kind: FailureKind, detail: str = "") -> Failure:
     """The failure of a kind, with the table's sentence unless there is a better one."""
-    return Failure(kind=kind, message=(detail or rule_of(kind).sentence)[:1024])
+    return Failure(kind=kind, message=cut_sentence(detail or rule_of(kind).sentence))
 
 
 def result_message(
