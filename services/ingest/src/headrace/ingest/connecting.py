@@ -95,7 +95,7 @@ async def _patiently(step: Callable[[], Awaitable[None]], stop: asyncio.Event) -
             await step()
         except BusUnavailableError as error:
             if not told:
-                get_logger("ingest").warning("waiting_for_kafka", error=str(error))
+                get_logger("ingest").warning("waiting for Kafka", reason=str(error))
             told = True
         else:
             return True

@@ -113,7 +113,7 @@ class Ingest:
         except DoesNotFitError:
             raise too_large("The body is larger than the log takes.") from None
         except OutcomeUnknownError as error:
-            self._log.warning("request_not_confirmed", request_id=record.id, error=str(error))
+            self._log.warning("request not confirmed", request_id=record.id, reason=str(error))
             raise _outcome_unknown(record.id) from None
 
     def address_of(self, request_id: str, tenant: str) -> RequestAddress:
@@ -128,7 +128,7 @@ class Ingest:
         try:
             return await self.parts.results.find(request_id, tenant, body=body)
         except ResultsUnavailableError as error:
-            self._log.warning("results_unavailable", request_id=request_id, error=str(error))
+            self._log.warning("results can't be read", request_id=request_id, reason=str(error))
             sentence = "Results can't be read just now; the request itself is safe."
             raise Refusal(
                 503, "results_unavailable", sentence, retry_after=_TRY_LATER, request_id=request_id
@@ -165,7 +165,7 @@ class Ingest:
         try:
             await self.parts.log.cancel(request_id, tenant=tenant, pool=pool)
         except OutcomeUnknownError as error:
-            self._log.warning("cancel_not_confirmed", request_id=request_id, error=str(error))
+            self._log.warning("cancel not confirmed", request_id=request_id, reason=str(error))
             raise _outcome_unknown(request_id) from None
 
     def cancel_soon(self, record: RequestRecord) -> None:

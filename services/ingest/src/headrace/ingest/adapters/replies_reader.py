@@ -171,7 +171,7 @@ class RepliesReader:
         try:
             finals = await self._results.ended(ids)
         except ResultsUnavailableError as error:
-            self._log.warning("results_unavailable", error=str(error))
+            self._log.warning("results can't be read", reason=str(error))
             return
         for final in finals:
             self._listeners.tell(Heard(final))
@@ -179,7 +179,7 @@ class RepliesReader:
     async def _stumble(self, error: BusError) -> None:
         """What was missed meanwhile is looked up in the results."""
         self._health.not_ready(f"replies can't be read: {error}")
-        self._log.warning("replies_unreadable", error=str(error))
+        self._log.warning("replies can't be read", reason=str(error))
         await asyncio.sleep(_BACK_OFF_SECONDS)
         if isinstance(error, PositionGoneError):
             await self._reader.assign({self._place: END})

@@ -92,7 +92,7 @@ class Observed:
         except Refusal as error:
             refusal = error
         except Exception:  # noqa: BLE001 the last net: logged here, told without detail
-            self._log.exception("door_failed", path=scope["path"], request_id=scope["headrace"].request_id)
+            self._log.exception("a door failed", path=scope["path"], request_id=scope["headrace"].request_id)
             refusal = mistake()
         if refusal is not None and not sent.status:
             await self._face(scope["path"], refusal)(scope, receive, noting)
