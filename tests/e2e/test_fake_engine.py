@@ -28,10 +28,10 @@ async def test_a_plain_waiting_answer_is_byte_equal_to_the_engines(stack: Stack,
 async def test_the_engine_gets_the_callers_bytes(stack: Stack, journal: Journal) -> None:
     raw = b'{ "model" : "fake",\n "messages":[{"role":"user","content":"odd  spacing \\u00e9"}], "x_vendor": [1, 2.50] }'
     async with caller(stack) as atlas:
-        answer = await atlas.session.post(
-            "/v1/chat/completions", data=raw, headers={"content-type": "application/json"}
-        )
-        assert answer.status == 200
+        headers = {"content-type": "application/json"}
+        async with atlas.session.post("/v1/chat/completions", data=raw, headers=headers) as answer:
+            assert answer.status == 200
+            await answer.read()
     [call] = journal.with_text("odd  spacing")
     assert call.request == raw
 
@@ -39,10 +39,10 @@ async def test_the_engine_gets_the_callers_bytes(stack: Stack, journal: Journal)
 async def test_an_alias_changes_the_models_name_and_nothing_else(stack: Stack, journal: Journal) -> None:
     raw = b'{"messages":[{"role":"user","content":"by alias"}],"model":"small","top_p":0.90}'
     async with caller(stack) as atlas:
-        answer = await atlas.session.post(
-            "/v1/chat/completions", data=raw, headers={"content-type": "application/json"}
-        )
-        assert answer.status == 200
+        headers = {"content-type": "application/json"}
+        async with atlas.session.post("/v1/chat/completions", data=raw, headers=headers) as answer:
+            assert answer.status == 200
+            await answer.read()
     [call] = journal.with_text("by alias")
     assert call.request == raw.replace(b'"small"', b'"fake"')
 
