@@ -16,7 +16,7 @@ from headrace.runtime.clock import ManualClock
 from headrace.runtime.health import Health
 from headrace.runtime.heartbeat import Vitals
 from headrace.runtime.logging import configure_logging
-from headrace.runtime.loop_supervisor import in_thread, run_loop
+from headrace.runtime.loop_supervisor import run_loop
 from headrace.runtime.metrics import LoopMetrics, Metrics
 from headrace.runtime.supervisor import Service, run_async, serve_async
 
@@ -169,21 +169,6 @@ def test_a_second_signal_interrupts_a_plain_loop_in_the_middle_of_a_turn(log: io
     assert loop.asked == ["start", "turn"]
     assert lines(log)[-1]["event"] == "stopped at once"
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-async def test_a_plain_loop_runs_beside_asyncio_services_in_one_process(log: io.StringIO) -> None:
-    clock = ManualClock()
-    stop = asyncio.Event()
-    loop = Loop(clock, [None] * 1_000_000)
-
-    async def ending(_stop: asyncio.Event) -> None:
-        assert await asyncio.to_thread(loop.turned.wait, 10)
-
-    assert await serve_async([in_thread(loop, clock), Service("front", ending)], stop) == 0
-    assert (loop.asked[0], loop.asked[-2:]) == ("start", ["drain", "stop"])
-    failing = Loop(clock, [RuntimeError("no")])
-    assert await serve_async([in_thread(failing, clock), Service("front", obedient)], asyncio.Event()) == 1
-    assert [(line["event"], line["service"]) for line in lines(log)] == [("service crashed", "loop")]
 
 
 ASYNC_PROCESS = """

