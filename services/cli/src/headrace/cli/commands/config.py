@@ -14,7 +14,8 @@ from headrace.cli.trouble import Trouble, part
 from headrace.runtime.settings import SERVICES, ServiceSettings
 from headrace.runtime.settings_explained import Explained, explain
 
-ServiceName = Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(SERVICES)}.")]
+_NAMES = ", ".join(service.replace("_", "-") for service in SERVICES)
+ServiceName = Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of {_NAMES}.")]
 
 
 def commands() -> typer.Typer:
@@ -29,7 +30,7 @@ def package_of(service: str) -> str:
     """The package of a service by its name, with dashes or underscores. Raises Trouble for an unknown one."""
     name = service.replace("-", "_")
     if name not in SERVICES:
-        raise Trouble(f"there is no service {service!r}; there are {', '.join(SERVICES)}")
+        raise Trouble(f"there is no service {service!r}; there are {_NAMES}")
     return f"headrace.{name}"
 
 

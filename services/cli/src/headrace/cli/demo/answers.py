@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-RUNNING = frozenset({"dispatched", "running"})
-ENDS = frozenset({"succeeded", "failed", "expired", "cancelled", "dead_lettered"})
+from headrace.contracts.lifecycle import Status, is_terminal
+
+RUNNING = frozenset({Status.DISPATCHED.value, Status.RUNNING.value})
+ENDS = frozenset(status.value for status in Status if is_terminal(status))
 
 
 class Usage(Struct):
