@@ -5,6 +5,7 @@ written, and a caller who hangs up cancels the request.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ _GRACE_MS = 10_000
 """How long after a request's deadline its committed outcome is still waited for."""
 
 
-class HeldOpen(Response):
+class HeldOpen(Response, ABC):
     """An answer that is only known later. Its call raises Refusal as long as nothing was sent."""
 
     def __init__(self, front: "Front", prepared: "Prepared") -> None:
@@ -47,9 +48,9 @@ class HeldOpen(Response):
             finally:
                 watching.cancel()
 
+    @abstractmethod
     async def answer(self, send: Send, listener: Listener) -> None:
         """Sends the answer, or says that it stays `unfinished`. Raises GoneError; Refusal while nothing is sent."""
-        raise NotImplementedError
 
     async def next(self, listener: Listener) -> Heard | None:
         """What is heard next; None after a silence that asks for a heartbeat. Raises Refusal past the deadline, GoneError."""
