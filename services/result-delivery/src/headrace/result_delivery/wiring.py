@@ -1,4 +1,4 @@
-"""Puts result-delivery together. `serve` is its one entry, for a process of its own and for all services in one process."""
+"""Puts result-delivery together: DeliveryLoop for a process of its own, `serve` for all services in one process."""
 
 import threading
 from collections.abc import Iterable

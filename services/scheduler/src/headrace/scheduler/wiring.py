@@ -1,4 +1,4 @@
-"""Puts the scheduler together. `serve` is its one entry, for a process of its own and for all services in one process."""
+"""Puts the scheduler together: `build` for a process of its own, `serve` for all services in one process."""
 
 import random
 import threading
