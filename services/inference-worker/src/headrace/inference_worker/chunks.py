@@ -20,7 +20,7 @@ LAST_WORDS = timedelta(milliseconds=250)
 
 
 class ChunkRelay:
-    """As ports.Relay. `start` it inside of a running loop, `finish` it when the stream has ended."""
+    """As ports.Relay. Make it inside of a running loop, `finish` it when the stream has ended."""
 
     def __init__(
         self, producer: AsyncProducer, place: Place, run: Run, seal: Seal, trace: Headers = ()
