@@ -34,7 +34,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """There is nothing before them, and results aren't thrown away by a command."""
-    raise NotImplementedError("the first tables hold the results: drop them by hand if you mean it")
+    raise RuntimeError("the first tables hold the results: drop them by hand if you mean it")
 
 
 def _results() -> None:
