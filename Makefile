@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check lint types format bench schemas lock clean
+.PHONY: help setup demo test unit check lint types format bench newcomer drill schemas lock clean
 
 help: ## print the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -47,6 +47,12 @@ format: setup ## put the code into shape
 
 bench: setup ## small requests through headrace and straight to the engine: rate, CPU, latency
 	@$(BIN)/python -m tests.benchmarks.small_requests
+
+newcomer: ## the two commands of the README in a clean clone with a bare PATH
+	@tests/newcomer.sh
+
+drill: setup ## kill services, workers and the broker under load by SEED, KILLS times, and judge the history
+	@$(BIN)/python -m tests.support.drill --seed $(or $(SEED),1) --kills $(or $(KILLS),8)
 
 schemas: setup ## render schemas/ from libs/contracts
 	@$(BIN)/headrace dev schemas

@@ -55,6 +55,8 @@ def test_without_tiers_there_are_the_default_ones() -> None:
         ),
         ({"topics": {"min_insync_replicas": 2}}, "topics.min_insync_replicas: greater"),
         ({"pools": {"Main": {"models": {}}}}, "matching regex"),
+        ({"pools": {"main": {"models": {"m": ""}}}}, "length >= 1"),
+        ({"pools": {"main": {"models": {"m" * 129: "m"}}}}, "length <= 128"),
         ({"tenants": {"acme": {"weight": 0}}}, ">= 1"),
         ({"tenants": {"acme": {"key_sha256": ["secret"]}}}, "matching regex"),
         ({"tenants": {"acme": {"wieght": 2}}}, "wieght"),

@@ -27,6 +27,13 @@ def test_a_short_or_odd_id_key_is_refused_with_how_to_make_one() -> None:
             IngestSettings(id_key=key)
 
 
+@pytest.mark.parametrize("url", ["mysql://somebody:secret@host/name", "results.db", ""])
+def test_a_database_of_another_kind_is_refused_with_what_it_may_be_and_without_its_password(url: str) -> None:
+    with pytest.raises(ValidationError, match=r"sqlite:///folder/file\.db or postgresql://") as refused:
+        IngestSettings(id_key=KEY, database=url)
+    assert "secret" not in str(refused.value.errors()[0]["msg"])
+
+
 def test_a_replica_reads_the_partition_it_is_told_or_one_that_its_name_decides() -> None:
     assert IngestSettings(id_key=KEY, gateway=6).gateway_of(4) == 2
     named = [IngestSettings(id_key=KEY, name="one").gateway_of(4) for _ in range(2)]

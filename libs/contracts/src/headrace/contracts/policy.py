@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from headrace.contracts.topics import TopicCounts
+from headrace.contracts.values import Name
 
 PolicyName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 KeyHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -39,7 +40,7 @@ class CostWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The backends that serve these models. `models` maps the name that callers use to the name the backend knows."""
 
-    models: dict[str, str]
+    models: dict[Name, Name]
     cost: CostWeights = CostWeights()
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 4
     default_max_tokens: Annotated[int, Meta(ge=1)] = 256

@@ -65,7 +65,7 @@ class ServiceSettings(BaseSettings):
     name: str = Field(
         default_factory=_replica_name,
         min_length=1,
-        max_length=200,
+        max_length=128,
         description="name of this replica, unique among its kind; default: host name and process id",
     )
     health_host: str = Field("127.0.0.1", description="address that /livez, /readyz and /metrics listen on")

@@ -19,6 +19,7 @@ from headrace.inference_worker.protocol.outputs import FollowLane
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 
+_SERVICE = "inference-worker"
 _BATCH, _WAIT, _PAUSE = 100, timedelta(seconds=1), timedelta(milliseconds=250)
 
 
@@ -26,11 +27,11 @@ class Lane:
     """One following of one lane. `told` takes what was read."""
 
     def __init__(
-        self, reader: AsyncReader, producer: AsyncProducer, *, dlq: Place, worker: str, clock: Clock,
+        self, reader: AsyncReader, producer: AsyncProducer, *, dlq: Place, clock: Clock,
         told: Callable[[LaneRead | LaneLost], None],
     ) -> None:  # fmt: skip
         self._reader, self._producer, self._dlq = reader, producer, dlq
-        self._worker, self._clock, self._told = worker, clock, told
+        self._clock, self._told = clock, told
         self._log = get_logger("lane")
 
     async def follow(self, order: FollowLane, place: Place) -> None:
@@ -77,7 +78,7 @@ class Lane:
     async def _bury(self, record: Received, detail: str) -> None:
         letter = dead_letter(
             self._dlq, record, FailureKind.UNDECODABLE,
-            by=self._worker, at_ms=self._clock.now().wall_ms, detail=detail,
+            by=_SERVICE, at_ms=self._clock.now().wall_ms, detail=detail,
         )  # fmt: skip
         self._log.warning("an undecodable command goes to the dead letters", offset=record.offset)
         while True:

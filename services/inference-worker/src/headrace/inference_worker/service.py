@@ -46,11 +46,11 @@ from headrace.inference_worker.protocol.outputs import (
 )
 from headrace.inference_worker.registration import Registration
 from headrace.inference_worker.timings import Timings
-from headrace.inference_worker.trouble import Trouble
 from headrace.inference_worker.worker_metrics import WorkerMetrics
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
+from headrace.runtime.outages import Outages
 
 T = TypeVar("T")
 _PROBES_TO_MISS = 2
@@ -95,7 +95,7 @@ class WorkerService:
         self._under_way = set[asyncio.Task[Any]]()
         self._lane: asyncio.Task[None] | None = None
         self._last_boot_ms = 0
-        self._log, self._trouble = get_logger("worker"), Trouble(get_logger("worker"))
+        self._log, self._outages = get_logger("worker"), Outages(get_logger("worker"))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve, drain, return. Raises what it can't live with."""
@@ -174,10 +174,10 @@ class WorkerService:
         except TooLargeError:
             self._tell(Written(token, acknowledged=False, too_large=True))
         except BusError as error:
-            self._trouble.say(message.topic, "writes are not confirmed", str(error))
+            self._outages.say(message.topic, "writes are not confirmed", str(error))
             self._tell(Written(token, acknowledged=False))
         else:
-            self._trouble.over(message.topic)
+            self._outages.over(message.topic)
             self._tell(Written(token, acknowledged=True))
 
     def _send_worker(self, output: SendWorker) -> None:
@@ -228,10 +228,10 @@ class WorkerService:
             try:
                 found = await look()
             except BusError as error:
-                self._trouble.say("the logs", "can't be looked at yet", str(error))
+                self._outages.say("the logs", "can't be looked at yet", str(error))
                 await asyncio.sleep(self._timings.look_again_after.total_seconds())
             else:
-                self._trouble.over("the logs")
+                self._outages.over("the logs")
                 return found
 
     def _follow_lane(self, output: FollowLane) -> None:

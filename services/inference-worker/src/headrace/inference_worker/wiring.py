@@ -98,7 +98,7 @@ class _Wiring:
                 Identity(name, settings.pool, self._counts.lanes),
                 self._telemetry.clock,
             ),
-            make_lane=partial(Lane, reader, outcomes, dlq=dlq, worker=name, clock=self._telemetry.clock),
+            make_lane=partial(Lane, reader, outcomes, dlq=dlq, clock=self._telemetry.clock),
             runner=self._runner(backend, chunks),
             backend=backend,
             clock=self._telemetry.clock,

@@ -7,6 +7,7 @@ from zlib import crc32
 from pydantic import AfterValidator, Field, SecretStr
 
 from headrace.contracts.topics import MAX_PAYLOAD_BYTES
+from headrace.ingest.adapters.results_sql import engine_url
 from headrace.runtime.durations import PositiveDuration
 from headrace.runtime.settings import ServiceSettings
 
@@ -24,6 +25,11 @@ def _key(value: SecretStr) -> SecretStr:
     return value
 
 
+def _database(url: str) -> str:
+    engine_url(url)
+    return url
+
+
 class IngestSettings(ServiceSettings):
     """The settings of one replica."""
 
@@ -33,7 +39,7 @@ class IngestSettings(ServiceSettings):
     port: int = Field(
         8080, ge=0, le=65535, description="port of the API; 0 takes a free one, which is logged"
     )
-    database: str = Field(
+    database: Annotated[str, AfterValidator(_database)] = Field(
         "sqlite:///headrace.db", description="URL of the results: sqlite:///file.db or postgresql://..."
     )
     id_key: Annotated[SecretStr, AfterValidator(_key)] = Field(

@@ -24,7 +24,6 @@ from headrace.scheduler.timings import Timings
 TURN = timedelta(milliseconds=100)
 _OTHERS = {TopicKind.INBOX, TopicKind.EVENTS, TopicKind.TENANTS}
 _MS = timedelta(milliseconds=1)
-_LONGEST_NAME = 128
 
 
 class UnknownPoolError(Exception):
@@ -116,7 +115,7 @@ def _setting(settings: SchedulerSettings, policy: Policy, pool: str, timings: Ti
     records, size = settings.window_records, settings.window_bytes
     return Setting(
         pool=pool,
-        owner=settings.name[:_LONGEST_NAME],
+        owner=settings.name,
         policy=policy,
         names=TopicNames(settings.prefix),
         timings=timings,

@@ -18,6 +18,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.ingest.ports import GoneError, Heard, Results, ResultsUnavailableError, StoppingError
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
+from headrace.runtime.outages import Outages
 
 _LIMIT = 500
 _WAIT = timedelta(milliseconds=500)
@@ -132,7 +133,8 @@ class RepliesReader:
     ) -> None:
         self._reader, self._place, self._listeners = reader, place, listeners
         self._results, self._health = results, health
-        self._log = get_logger("replies")
+        self._outages = Outages(get_logger("replies"))
+        self._lost = False
 
     async def start(self) -> None:
         """Stand at the end of the partition. Raises BusUnavailableError."""
@@ -145,11 +147,13 @@ class RepliesReader:
         while True:
             self._health.turned()
             try:
+                await self._stand_again()
                 received = await self._reader.read(_LIMIT, _WAIT)
             except BusError as error:
                 await self._stumble(error)
                 continue
             self._health.ready()
+            self._outages.over("replies")
             for heard in heard_of(received):
                 self._listeners.tell(heard)
 
@@ -171,15 +175,21 @@ class RepliesReader:
         try:
             finals = await self._results.ended(ids)
         except ResultsUnavailableError as error:
-            self._log.warning("results can't be read", reason=str(error))
+            self._outages.say("results", "results can't be read", str(error))
             return
+        self._outages.over("results")
         for final in finals:
             self._listeners.tell(Heard(final))
 
     async def _stumble(self, error: BusError) -> None:
         """What was missed meanwhile is looked up in the results."""
         self._health.not_ready(f"replies can't be read: {error}")
-        self._log.warning("replies can't be read", reason=str(error))
+        self._outages.say("replies", "replies can't be read", str(error))
+        self._lost = self._lost or isinstance(error, PositionGoneError)
         await asyncio.sleep(_BACK_OFF_SECONDS)
-        if isinstance(error, PositionGoneError):
+
+    async def _stand_again(self) -> None:
+        """At the end, where the position was lost. Raises BusError: try again."""
+        if self._lost:
             await self._reader.assign({self._place: END})
+            self._lost = False

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Select, column, event, select, table
 from sqlalchemy.engine import URL, Row, make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from headrace.contracts.failures import FailureKind
@@ -31,13 +31,26 @@ COLUMNS = (*_STATUS, "body")
 """What is read of `results`."""
 
 _NOT_YET = ("no such table", "unable to open database file", "UndefinedTable")
+_KINDS = ("sqlite", "postgresql", "postgres")
+_EXPECTED = "expected sqlite:///folder/file.db or postgresql://user:password@host/name"
 _BUSY_MS = 2000
 _REOPEN_SECONDS = 10
 
 
+def engine_url(url: str) -> URL:
+    """The URL, parsed. Raises ValueError for one of another kind; never shows a password."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ValueError(_EXPECTED) from None
+    if parsed.drivername.partition("+")[0] not in _KINDS:
+        raise ValueError(_EXPECTED)
+    return parsed
+
+
 def open_results(url: str) -> AsyncEngine:
     """An engine that only reads: `sqlite:///file.db` or `postgresql://…`. Opens nothing yet."""
-    parsed = make_url(url)
+    parsed = engine_url(url)
     if parsed.get_backend_name() != "sqlite":
         return create_async_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
     location = URL.create(

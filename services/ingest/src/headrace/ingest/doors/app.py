@@ -5,7 +5,6 @@ Made by wiring.py. Invariant: every answer under /v1 that isn't a success has th
 
 from collections.abc import Awaitable, Callable, Mapping
 
-import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,7 +15,7 @@ from headrace.ingest.doors.native import NATIVE, native_routes, submit
 from headrace.ingest.doors.observed import Observed, mistake
 from headrace.ingest.doors.openai import chat_completions, completions, openai_routes
 from headrace.ingest.refusal import JSON_TYPE, PROBLEM_TYPE, Refusal, as_openai, as_problem
-from headrace.runtime.health import Trouble
+from headrace.runtime.probes import answer
 
 _CODES = {404: "route_not_found", 405: "method_not_allowed"}
 
@@ -85,18 +84,19 @@ def described() -> FastAPI:
 
 async def livez(request: Request) -> Response:
     """200, or 503 with what stands still."""
-    return _judged(front_of(request).telemetry.health.verdict().not_live)
+    return _probed(request)
 
 
 async def readyz(request: Request) -> Response:
     """200, or 503 with what isn't ready."""
-    return _judged(front_of(request).telemetry.health.verdict().not_ready)
+    return _probed(request)
 
 
-def _judged(troubles: tuple[Trouble, ...]) -> Response:
-    return Response(
-        msgspec.json.encode({"components": troubles}), 503 if troubles else 200, media_type=JSON_TYPE
-    )
+def _probed(request: Request) -> Response:
+    """As on the port for probes."""
+    telemetry = front_of(request).telemetry
+    found = answer(telemetry.health, telemetry.metrics.registry, request.url.path, "")
+    return Response(found.body, found.status, media_type=found.content_type)
 
 
 async def _on_refusal(request: Request, error: Exception) -> Response:

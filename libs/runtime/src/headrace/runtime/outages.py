@@ -1,4 +1,4 @@
-"""Says once that something doesn't work, and once that it works again. Used by the service for what it tries again and again.
+"""Says once that something doesn't work, and once that it works again. Used for what a service tries again and again.
 
 Invariant: an outage is two log lines for each thing that it stops, however long it lasts and however often we try.
 """
@@ -6,8 +6,8 @@ Invariant: an outage is two log lines for each thing that it stops, however long
 from structlog.typing import FilteringBoundLogger
 
 
-class Trouble:
-    """What doesn't work just now."""
+class Outages:
+    """What doesn't work just now, by subject."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
