@@ -51,7 +51,7 @@ def test_every_mistake_of_shape_is_told_at_once_with_its_path(tmp_path: Path) ->
         "pools.small.models: missing",
         'pools.big.models."llama-3.1": expected a text, got 3',
         'tiers.batch.weight: expected an integer >= 1 and <= 1000000, got "x"',
-        'tiers.batch.queue_timeout: expected a duration such as "500ms", "30s", "10m", "24h" or "7d", got 30',
+        'tiers.batch.queue_timeout: expected a duration such as "500ms", "30s", "10m", "1h30m" or "7d", got 30',
         'tiers.Loud: expected as name a text like ^[a-z0-9][a-z0-9_-]{0,31}$, got "Loud"',
         "tiers.Loud.weight: expected an integer >= 1 and <= 1000000, got 0",
         "tenants.acme: expected a table, got 1",

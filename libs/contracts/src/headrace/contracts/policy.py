@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
+from headrace.contracts.durations import parse
 from headrace.contracts.topics import TopicCounts
 from headrace.contracts.values import Name
 
@@ -134,18 +135,6 @@ def mistakes_in(policy: Policy) -> list[str]:
     return found
 
 
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration_from(text: str) -> timedelta:
-    """A duration from "500ms", "30s", "10m", "24h" or "7d". Raises ValueError."""
-    number = text.rstrip("dhms")
-    unit = text[len(number) :]
-    if not number.isascii() or not number.isdigit() or unit not in _UNITS:
-        raise ValueError(f"not a duration: {text!r}; write a whole number and ms, s, m, h or d, such as 30s")
-    return timedelta(milliseconds=int(number) * _UNITS[unit])
-
-
 def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
     """The document with tiers' queue time-outs as durations: msgspec itself only reads ISO 8601."""
     tiers = document.get("tiers")
@@ -156,7 +145,7 @@ def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
         converted[name] = tier
         if isinstance(tier, dict) and isinstance(tier.get("queue_timeout"), str):
             try:
-                duration = duration_from(tier["queue_timeout"])
+                duration = parse(tier["queue_timeout"])
             except ValueError as error:
                 raise ValueError(f"tiers.{name}.queue_timeout: {error}") from error
             converted[name] = {**tier, "queue_timeout": duration}

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from headrace.contracts.policy import Policy, duration_from, policy_from
+from headrace.contracts.durations import parse
+from headrace.contracts.policy import Policy, policy_from
 from headrace.runtime.suggestions import did_you_mean
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -102,9 +103,9 @@ def _mistakes_in_names(value: dict[str, Any], wanted: Any, at: str) -> Iterator[
 
 def _mistakes_in_duration(value: object, at: str) -> Iterator[str]:
     try:
-        duration_from(value if isinstance(value, str) else "")
+        parse(value)
     except ValueError:
-        yield from _wrong(at, 'a duration such as "500ms", "30s", "10m", "24h" or "7d"', value)
+        yield from _wrong(at, 'a duration such as "500ms", "30s", "10m", "1h30m" or "7d"', value)
 
 
 def _wrong(at: str, expected: str, value: object) -> Iterator[str]:

@@ -4,11 +4,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from headrace.contracts.durations import parse
 from headrace.contracts.topics import MAX_PAYLOAD_BYTES
 from headrace.inference_worker.attempt_call import CallLimits
 from headrace.inference_worker.decisions.how_to_call import BackendKind
 from headrace.inference_worker.timings import Timings
-from headrace.runtime.durations import PositiveDuration, parse
+from headrace.runtime.durations import PositiveDuration
 from headrace.runtime.settings import ServiceSettings
 
 

@@ -8,8 +8,8 @@ from headrace.bus.topic_check import apply_topics, differences
 from headrace.cli.brokers import administrator
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of, topics_of
 from headrace.cli.terminal import say, say_json, show_table
+from headrace.contracts.durations import render
 from headrace.contracts.topics import Topic
-from headrace.runtime.durations import render
 
 
 def commands() -> typer.Typer:

@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from typing import NamedTuple
 
-from headrace.contracts.policy import duration_from
+from headrace.contracts.durations import parse
 from headrace.ingest.refusal import Refusal
 
 LONGEST = timedelta(days=30)
@@ -40,7 +40,7 @@ def duration_or_refusal(text: str | None, name: str, pointer: str | None = None)
     if text is None:
         return None
     try:
-        found = timedelta(seconds=float(text)) if _NUMBER.fullmatch(text) else duration_from(text)
+        found = timedelta(seconds=float(text)) if _NUMBER.fullmatch(text) else parse(text)
     except (ValueError, OverflowError):
         found = timedelta()
     if not timedelta() < found <= LONGEST:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runtime import durations
+from headrace.contracts import durations
 
 
 @pytest.mark.parametrize(
