@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from headrace.runtime import durations
+from headrace.contracts import durations
 from headrace.runtime.settings import ServiceSettings
 from headrace.runtime.settings_loading import MASK, is_secret, masked, sentences
 from headrace.runtime.settings_sources import Gathered, env_names, gather
