@@ -104,10 +104,20 @@ async def test_another_tenants_id_looks_like_none(stack: Stack) -> None:
 
 
 async def test_nothing_that_was_refused_is_in_kafka(stack: Stack) -> None:
-    kept = [
+    async with Caller(stack.url, stack.keys["atlas"]) as atlas:
+        refused = await atlas.session.post(
+            OPENAI, data=GOOD.replace(b"fine", b"refused").replace(b"fake", b"gone")
+        )
+        assert refused.status == 404
+        await refused.read()
+        kept = await atlas.submit(chat_body("kept", model="fake", max_tokens=2), tier="standard")
+        assert (await atlas.ended(kept)).http_status == 200
+    records = [
         record
         for tier in ("interactive", "standard", "batch")
         for record in records_in(stack, f"requests.main.{tier}")
     ]
-    assert len(kept) == 1, "the one accepted request of this module and nothing else"
+    results = records_in(stack, "results")
+    assert any(kept.encode() in record for record in records)
+    assert len(records) == len(results), "whatever is kept was accepted, and has ended"
     assert records_in(stack, "dlq") == []
