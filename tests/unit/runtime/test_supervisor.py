@@ -12,6 +12,7 @@ import orjson
 import pytest
 import structlog
 
+from headrace.contracts.mistakes import CannotRunError
 from headrace.runtime.clock import ManualClock
 from headrace.runtime.health import Health
 from headrace.runtime.heartbeat import Vitals
@@ -75,6 +76,18 @@ async def test_a_crash_is_logged_once_and_stops_the_others(
     assert await serve_async([Service("good", obedient), Service("bad", wrong)], asyncio.Event()) == 1
     (line,) = lines(log)
     assert (line["event"], line["service"], line["level"]) == ("service crashed", "bad", "error")
+
+
+async def unfit(_stop: asyncio.Event) -> None:
+    raise CannotRunError("the topic work.main is missing: run `headrace topics apply`")
+
+
+async def test_what_a_person_must_mend_is_told_as_a_sentence_without_a_traceback(log: io.StringIO) -> None:
+    assert await serve_async([Service("unfit", unfit)], asyncio.Event()) == 1
+    (line,) = lines(log)
+    assert line["event"] == "service can't run"
+    assert line["reason"] == "the topic work.main is missing: run `headrace topics apply`"
+    assert "exception" not in line
 
 
 async def test_a_drain_that_takes_longer_than_its_grace_is_cut_short(log: io.StringIO) -> None:
@@ -145,6 +158,12 @@ def test_a_plain_loop_that_crashes_is_stopped_and_logged_once(log: io.StringIO) 
     assert run_loop(loop, clock) == 1
     assert loop.asked == ["start", "turn", "stop"]
     assert [line["event"] for line in lines(log)] == ["service crashed"]
+
+
+def test_a_plain_loop_tells_what_a_person_must_mend_as_a_sentence(log: io.StringIO) -> None:
+    clock = ManualClock()
+    assert run_loop(Loop(clock, [CannotRunError("mend me")]), clock) == 1
+    assert [(line["event"], line["reason"]) for line in lines(log)] == [("service can't run", "mend me")]
 
 
 def test_a_plain_loop_that_drains_too_long_is_cut_short_and_still_let_go(log: io.StringIO) -> None:

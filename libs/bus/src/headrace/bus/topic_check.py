@@ -6,13 +6,14 @@ Invariant: nothing here shrinks or deletes a topic; what can't be mended is refu
 from collections.abc import Iterable, Mapping
 
 from headrace.bus.ports import BusError, FoundTopic, Topics
+from headrace.contracts.mistakes import CannotRunError
 from headrace.contracts.topics import Topic
 
 _TOLD = 3
 """Differences that a refusal names, so that what to do about them fits into a log line."""
 
 
-class WrongTopicsError(BusError):
+class WrongTopicsError(BusError, CannotRunError):
     """Topics are missing or not as they must be; the message says which, and what to run."""
 
 

@@ -16,7 +16,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.heartbeat import Heartbeat, Vitals
 from headrace.runtime.logging import get_logger
-from headrace.runtime.supervisor import CLEAN, FAILED, GRACE
+from headrace.runtime.supervisor import CLEAN, FAILED, GRACE, say_why
 
 TURN = timedelta(milliseconds=100)
 """How long a turn may wait for input before it counts as late."""
@@ -77,7 +77,7 @@ def run_loop(
     except DrainCutShort as cut:
         get_logger("supervisor").warning("drain cut short", service=service.name, reason=str(cut))
     except Exception as error:  # noqa: BLE001 the edge: whatever it is ends the service, and is logged here only
-        get_logger("supervisor").error("service crashed", service=service.name, exc_info=error)
+        say_why(service.name, error)
     else:
         return CLEAN
     return FAILED

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from headrace.contracts.mistakes import CannotRunError
 from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.heartbeat import Heartbeat, Vitals
 from headrace.runtime.logging import get_logger
@@ -122,8 +123,17 @@ async def _live(service: Service, stop: asyncio.Event) -> bool:
 
 
 def _crashed(service: Service, error: BaseException) -> bool:
-    get_logger("supervisor").error("service crashed", service=service.name, exc_info=error)
+    say_why(service.name, error)
     return False
+
+
+def say_why(service: str, error: BaseException) -> None:
+    """The one line that a service's end leaves in its log."""
+    log = get_logger("supervisor")
+    if isinstance(error, CannotRunError):
+        log.error("service can't run", service=service, reason=str(error))
+    else:
+        log.error("service crashed", service=service, exc_info=error)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from functools import partial
 from headrace.bus.messages import Place
 from headrace.bus.ports import AsyncProducer, Bus, BusUnavailableError
 from headrace.bus.topic_check import require_topics
+from headrace.contracts.mistakes import CannotRunError
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.policy import Policy
 from headrace.contracts.seal import Unsealed
@@ -38,10 +39,10 @@ async def serve(
     stop: asyncio.Event,
     timings: Timings | None = None,
 ) -> None:
-    """Runs until `stop` is set, then drains and returns. Raises WrongTopicsError, and ValueError for an unknown pool."""
+    """Runs until `stop` is set, then drains and returns. Raises CannotRunError for an unknown pool or wrong topics."""
     if settings.pool not in policy.pools:
         known = ", ".join(sorted(policy.pools))
-        raise ValueError(f"the worker's pool is {settings.pool!r}, but the policy knows {known}")
+        raise CannotRunError(f"the worker's pool is {settings.pool!r}, but the policy knows {known}")
     wiring = _Wiring(settings, bus, policy, telemetry, timings or settings.timings())
     if await wiring.topics_are_there(stop):
         async with AsyncExitStack() as stack:

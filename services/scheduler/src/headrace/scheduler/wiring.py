@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from headrace.bus.ports import Bus
 from headrace.bus.topic_check import require_topics
+from headrace.contracts.mistakes import CannotRunError
 from headrace.contracts.policy import Policy
 from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
 from headrace.runtime.heartbeat import Vitals
@@ -26,7 +27,7 @@ _OTHERS = {TopicKind.INBOX, TopicKind.EVENTS, TopicKind.TENANTS}
 _MS = timedelta(milliseconds=1)
 
 
-class UnknownPoolError(Exception):
+class UnknownPoolError(CannotRunError):
     """The settings name a pool that the policy doesn't have."""
 
 
