@@ -185,6 +185,16 @@ def test_assigning_again_reads_from_the_new_positions_only(bench: Bench) -> None
         reader.position(first)
 
 
+def test_a_position_is_never_that_of_an_earlier_assignment(bench: Bench) -> None:
+    first, second = bench.topic("t", partitions=2)
+    bench.write(first, b"0", b"1")
+    reader = bench.reader(first)
+    for number in range(30):
+        read_values(reader, 1 if number else 2)
+        reader.assign({first: 1, second: START} if number % 2 else {first: 1})
+        assert reader.position(first) == 1
+
+
 def test_reading_an_unknown_topic_or_partition_is_an_error_and_creates_nothing(bench: Bench) -> None:
     (place,) = bench.topic("t")
     reader = bench.bus.loop_reader("reader")

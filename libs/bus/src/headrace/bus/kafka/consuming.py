@@ -7,7 +7,7 @@ partition is assigned or moved anew; it is never skipped.
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from math import ceil
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -18,7 +18,7 @@ from headrace.bus.kafka.gate import Gate
 from headrace.bus.kafka.narrowing import all_at, at, place_of, received_of
 from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, verdict_of
 from headrace.bus.messages import Place, Received
-from headrace.bus.ports import END, START, BusError, PositionGoneError
+from headrace.bus.ports import END, START, BusError, BusUnavailableError, PositionGoneError
 
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - librdkafka's own errors are public constants
@@ -27,6 +27,7 @@ _GONE = {
     KafkaError.OFFSET_OUT_OF_RANGE,
 }
 
+_MOMENT_S = 0.001
 _UNSET = {-1, -1001}
 """What librdkafka gives for an offset when an error is about none."""
 
@@ -146,6 +147,21 @@ class Consuming:
         if place in self.gate.ahead or place in self._gone:
             return own
         return max(own, self.client.position([at(place)])[0].offset)
+
+    def settle(self, positions: Mapping[Place, int]) -> None:
+        """After an assignment: the client takes it over in a thread of its own, and tells old positions until then.
+
+        Raises BusUnavailableError when it doesn't.
+        """
+        deadline = monotonic() + ANSWER_WITHIN.total_seconds()
+        while self._tells_old_positions(positions):
+            if monotonic() > deadline:
+                raise BusUnavailableError("the client didn't take over its assignment in time")
+            sleep(_MOMENT_S)
+
+    def _tells_old_positions(self, positions: Mapping[Place, int]) -> bool:
+        told = self.client.position(all_at(positions))
+        return any(one.offset > positions[Place(one.topic, one.partition)] for one in told)
 
     def resolve(self, positions: Mapping[Place, int]) -> dict[Place, int]:
         """START and END as offsets. Raises BusError for what doesn't exist, BusUnavailableError."""

@@ -21,6 +21,7 @@ class KafkaLoopReader:
         """As LoopReader.assign. Raises BusError for a topic or partition that doesn't exist, BusUnavailableError."""
         resolved = self._consuming.resolve(positions)
         self._consuming.client.assign(all_at(resolved))
+        self._consuming.settle(resolved)
         self._consuming.gate.assign(resolved)
         self._consuming.forget_gone()
         if paused := self._consuming.gate.paused_now():
