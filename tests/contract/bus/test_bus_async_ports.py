@@ -195,6 +195,21 @@ async def test_an_unknown_topic_or_partition_cannot_be_assigned(bench: Bench) ->
                 await reader.assign({unknown: START})
 
 
+async def test_a_reader_of_nothing_reads_nothing(bench: Bench) -> None:
+    (place,) = bench.topic("t")
+    bench.write(place, b"x")
+    reader = bench.bus.async_reader("reader")
+    await reader.start()
+    try:
+        assert await reader.read(1, SOON) == []
+        await reader.assign({place: START})
+        assert [one.value for one in await reader.read(1, timedelta(seconds=20))] == [b"x"]
+        await reader.assign({})
+        assert await reader.read(1, SOON) == []
+    finally:
+        await reader.stop()
+
+
 async def test_nothing_works_before_start(bench: Bench) -> None:
     (place,) = bench.topic("t")
     producer = bench.bus.async_producer("producer", delivery_timeout=DELIVERY)
