@@ -1,14 +1,16 @@
 """What Topics promises on both buses, and the topic check on top of it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from headrace.bus.messages import Place
-from headrace.bus.ports import BusError
+from headrace.bus.ports import BusError, TopicIdsAsked, TrimsAsked
 from headrace.bus.topic_check import WrongTopicsError, apply_topics, differences, require_topics
 from headrace.contracts.topics import TopicCounts, TopicNames, required_topics
 from tests.contract.bus.conftest import Bench, read_values
+from tests.support.eventually import eventually
 
 COUNTS = TopicCounts(tenant_partitions=2, lanes=2, gateways=1)
 
@@ -50,6 +52,34 @@ def test_trimming_deletes_what_is_below_and_nothing_else(bench: Bench) -> None:
         topics.trim({place: 100})
     with pytest.raises(BusError):
         topics.trim({Place(place.topic + ".no", 0): 0})
+
+
+def answered(asked: TrimsAsked | TopicIdsAsked) -> dict[Any, Any]:
+    return dict(eventually(asked.answer, "the brokers answer") or {})
+
+
+def test_a_loop_trims_without_waiting_and_is_told_where_each_log_begins(bench: Bench) -> None:
+    trims = bench.bus.trims("t")
+    first, second = bench.topic("t", partitions=2)
+    for place in (first, second):
+        bench.write(place, b"0", b"1", b"2")
+    assert answered(trims.ask({first: 1, second: 2})) == {first: 1, second: 2}
+    assert answered(trims.ask({first: 0})) == {first: 1}, "what is gone already is no error"
+    refused = {first: 100, second: 3, Place(first.topic + ".no", 0): 0}
+    assert answered(trims.ask(refused)) == {second: 3}
+    assert read_values(bench.reader(first), 2) == [b"1", b"2"]
+    assert trims.ask({}).answer() == {}
+    trims.close()
+
+
+def test_a_loop_asks_which_topics_these_are_without_waiting(bench: Bench) -> None:
+    ids, topics = bench.bus.topic_ids("t"), bench.bus.topics("t")
+    (place,) = bench.topic("t")
+    found = answered(ids.ask([place.topic, place.topic + ".no"]))
+    assert found == {place.topic: topics.describe([place.topic])[place.topic].id}
+    assert ids.ask([]).answer() == {}
+    ids.close()
+    topics.close()
 
 
 def test_applying_creates_what_is_missing_mends_what_is_wrong_and_then_has_nothing_to_do(

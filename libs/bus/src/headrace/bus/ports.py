@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from headrace.bus import errors
+from headrace.bus import asking, errors
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.topics import Topic
 
@@ -22,6 +22,14 @@ FencedError = errors.FencedError
 PositionGoneError = errors.PositionGoneError
 QueueFullError = errors.QueueFullError
 TooLargeError = errors.TooLargeError
+
+# Questions that are asked without waiting.
+EndsAsked = asking.Asked[dict[Place, int]]
+Ends = asking.Ends
+Trims = asking.Trims
+TrimsAsked = asking.Asked[dict[Place, int]]
+TopicIds = asking.TopicIds
+TopicIdsAsked = asking.Asked[dict[str, str]]
 
 START = -2
 """As a position: the first offset that the log still has."""
@@ -145,26 +153,6 @@ class FencedState(Protocol):
         ...
 
 
-class EndsAsked(Protocol):
-    """A question about ends of logs that is under way."""
-
-    def answer(self) -> dict[Place, int] | None:
-        """The offset after the last record of each; None: not yet. Raises BusUnavailableError: ask again."""
-        ...
-
-
-class Ends(Protocol):
-    """Asks brokers, not caches."""
-
-    def ask(self, places: Sequence[Place]) -> EndsAsked:
-        """Ask without waiting. Non-transactional ends: committed or not."""
-        ...
-
-    def close(self) -> None:
-        """Stop."""
-        ...
-
-
 class AsyncProducer(Protocol):
     """An idempotent producer for asyncio."""
 
@@ -276,6 +264,14 @@ class Bus(Protocol):
 
     def ends(self, name: str) -> Ends:
         """Asks for ends of logs."""
+        ...
+
+    def trims(self, name: str) -> Trims:
+        """Deletes what lies at the beginning of logs."""
+        ...
+
+    def topic_ids(self, name: str) -> TopicIds:
+        """Asks which topics these are."""
         ...
 
     def async_producer(

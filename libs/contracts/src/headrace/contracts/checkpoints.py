@@ -40,10 +40,14 @@ class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finis
 
 
 class Positions(Struct, frozen=True, kw_only=True, tag="positions"):
-    """Key `positions`: the next offsets to read; in `control` never past a cancel that isn't applied yet."""
+    """Key `positions`: the next offsets to read; in `control` never past a cancel or a drain that isn't applied yet.
+
+    `delivered`: topic -> partition -> how far result-delivery has committed it, as it last said in `control`.
+    """
 
     attempts: dict[int, Count]
     control: Count
+    delivered: dict[str, dict[int, Count]] = {}
 
 
 class TenantCounter(Struct, frozen=True, kw_only=True, tag="tenant_counter"):

@@ -61,7 +61,8 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     """One finished attempt: settles fairness, frees capacity, feeds estimates and the ledger. No payload.
 
     `charge` is what the scheduler charged at dispatch, in micro service units, echoed. `retry_ms` (RetryAt) is the earliest
-    instant of the next try as far as the worker knows; `started` false: the backend never saw it.
+    instant of the next try as far as the worker knows; `started` false: the backend never saw it. `model` is the name that
+    the backend is called with; None in records of writers that didn't say.
     """
 
     id: str
@@ -80,3 +81,4 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     failure: Failure | None = None
     usage: Usage = Usage()
     times: Times = Times()
+    model: Name | None = None

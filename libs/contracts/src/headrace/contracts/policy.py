@@ -57,17 +57,24 @@ class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class TopicPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Partition and replica counts of all topics. Changing a count of a running system moves no accepted request."""
+    """Partition and replica counts of all topics. Changing a count of a running system moves no accepted request.
+
+    `history`: how many records of each partition of `requests`, `attempts`, `control` and `results` stay in the log after
+    nobody needs them any more.
+    """
 
     tenant_partitions: Annotated[int, Meta(ge=1, le=4096)] = 8
     lanes: Annotated[int, Meta(ge=1, le=4096)] = 16
     gateways: Annotated[int, Meta(ge=1, le=4096)] = 4
     replication_factor: Annotated[int, Meta(ge=1, le=9)] = 1
     min_insync_replicas: Annotated[int, Meta(ge=1, le=9)] = 1
+    history: Annotated[int, Meta(ge=0, le=2**53)] = 10_000
 
     def counts(self) -> TopicCounts:
         """As the topic table takes them."""
-        return TopicCounts(**msgspec.structs.asdict(self))
+        counts = msgspec.structs.asdict(self)
+        del counts["history"]
+        return TopicCounts(**counts)
 
 
 DEFAULT_TIERS = {

@@ -6,6 +6,7 @@ connect; the first call that needs a broker does. Make clients after a fork, nev
 
 from datetime import timedelta
 
+from headrace.bus.kafka.asking import KafkaTopicIds, KafkaTrims
 from headrace.bus.kafka.async_producer import KafkaAsyncProducer
 from headrace.bus.kafka.async_reader import KafkaAsyncReader
 from headrace.bus.kafka.client_logs import route_client_logs
@@ -47,6 +48,14 @@ class KafkaBus:
     def ends(self, name: str) -> KafkaEnds:
         """As Bus.ends."""
         return KafkaEnds(self._connection, name)
+
+    def trims(self, name: str) -> KafkaTrims:
+        """As Bus.trims."""
+        return KafkaTrims(self._connection, name)
+
+    def topic_ids(self, name: str) -> KafkaTopicIds:
+        """As Bus.topic_ids."""
+        return KafkaTopicIds(self._connection, name)
 
     def async_producer(
         self, name: str, *, delivery_timeout: timedelta, acks_all: bool = True

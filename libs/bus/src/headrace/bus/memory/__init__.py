@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headrace.bus.memory.admin import MemoryEnds, MemoryTopics
+from headrace.bus.memory.asking import MemoryTopicIds, MemoryTrims
 from headrace.bus.memory.async_ports import MemoryAsyncProducer, MemoryAsyncReader
 from headrace.bus.memory.broker import MemoryBroker
 from headrace.bus.memory.group_reader import MemoryGroupReader
@@ -50,6 +51,14 @@ class MemoryBus:
     def ends(self, name: str) -> MemoryEnds:  # noqa: ARG002
         """As Bus.ends."""
         return MemoryEnds(self._broker)
+
+    def trims(self, name: str) -> MemoryTrims:  # noqa: ARG002
+        """As Bus.trims."""
+        return MemoryTrims(self._broker)
+
+    def topic_ids(self, name: str) -> MemoryTopicIds:  # noqa: ARG002
+        """As Bus.topic_ids."""
+        return MemoryTopicIds(self._broker)
 
     def async_producer(
         self,

@@ -121,8 +121,8 @@ class MemoryBroker:
         with self._lock:
             return self._log(place).at_time(timestamp_ms)
 
-    def trim(self, place: Place, before: int) -> None:
-        """Delete all records below this offset."""
+    def trim(self, place: Place, before: int) -> int:
+        """Delete all records below this offset; where the log begins now."""
         with self._lock:
             log = self._log(place)
             if before > log.end:
@@ -130,6 +130,7 @@ class MemoryBroker:
                     f"can't trim {place.topic}/{place.partition} below {before}: it ends at {log.end}"
                 )
             log.trim(before)
+            return log.start
 
     def listen(self, bell: Bell, places: Iterable[Place]) -> None:
         """Ring this bell for these partitions and for no others."""

@@ -62,6 +62,7 @@ def attempt_of(
         failure=_cut(settlement.failure),
         usage=outcome.usage,
         times=_times(run, outcome),
+        model=run.request.model,
     )
 
 

@@ -84,6 +84,7 @@ def attempt_message(
         started=False,
         failure=failure,
         times=Times(finished_ms=now.wall_ms),
+        model=record.model,
     )
     return message_of(setting.place(TopicKind.ATTEMPTS, origin.partition), done)
 

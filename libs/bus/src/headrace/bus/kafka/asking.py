@@ -1,0 +1,91 @@
+"""Trims and TopicIds on librdkafka's admin client: futures that are looked at, never waited for. Made by KafkaBus."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from headrace.bus.kafka.admin_client import RenewedAdminClient
+from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
+from headrace.bus.kafka.narrowing import at
+from headrace.bus.kafka.verdicts import error_in
+from headrace.bus.messages import Place
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_WAIT_S = ANSWER_WITHIN.total_seconds()
+
+
+class KafkaAsked(Generic[K, V]):
+    """As ports.Asked, of one future for each thing that was asked about. `pick` takes what is wanted of each answer."""
+
+    def __init__(
+        self,
+        admin: RenewedAdminClient,
+        ask: Callable[[AdminClient], Mapping[K, Future[Any]]],
+        pick: Callable[[Any], V],
+        what: str,
+    ) -> None:
+        self._admin, self._client, self._pick, self._what = admin, admin.current(), pick, what
+        self._futures = ask(self._client)
+
+    def answer(self) -> dict[K, V] | None:
+        """As Asked.answer; what doesn't exist, or not any more, is left out."""
+        if not all(future.done() for future in self._futures.values()):
+            return None
+        found: dict[K, V] = {}
+        for key, future in self._futures.items():
+            try:
+                found[key] = self._pick(future.result())
+            except KafkaException as exception:
+                if error_in(exception).code() not in _LEFT_OUT:
+                    raise self._admin.failure(self._client, exception, self._what) from exception
+        return found
+
+
+_LEFT_OUT = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.OFFSET_OUT_OF_RANGE}
+
+
+class KafkaTrims:
+    """As ports.Trims."""
+
+    def __init__(self, connection: KafkaConnection, name: str) -> None:
+        self._admin = RenewedAdminClient(connection, name)
+
+    def ask(self, before: Mapping[Place, int]) -> KafkaAsked[Place, int]:
+        """As Trims.ask."""
+
+        def ask(client: AdminClient) -> dict[Place, Future[Any]]:
+            partitions = [at(place, offset) for place, offset in before.items()]
+            futures = client.delete_records(partitions, request_timeout=_WAIT_S) if partitions else {}
+            return {Place(one.topic, one.partition): future for one, future in futures.items()}
+
+        return KafkaAsked(self._admin, ask, lambda answer: int(answer.low_watermark), "trimming failed")
+
+    def close(self) -> None:
+        """As Trims.close."""
+        self._admin.close()
+
+
+class KafkaTopicIds:
+    """As ports.TopicIds."""
+
+    def __init__(self, connection: KafkaConnection, name: str) -> None:
+        self._admin = RenewedAdminClient(connection, name)
+
+    def ask(self, names: Sequence[str]) -> KafkaAsked[str, str]:
+        """As TopicIds.ask."""
+
+        def ask(client: AdminClient) -> Mapping[str, Future[Any]]:
+            if not names:
+                return {}
+            return client.describe_topics(TopicCollection(list(names)), request_timeout=_WAIT_S)
+
+        return KafkaAsked(self._admin, ask, lambda answer: str(answer.topic_id), "asking for topics failed")
+
+    def close(self) -> None:
+        """As TopicIds.close."""
+        self._admin.close()
