@@ -9,7 +9,8 @@ from headrace.contracts.observations import QueueState
 from headrace.contracts.outcomes import Verdict
 from headrace.runtime.logging import get_logger
 from headrace.runtime.metrics import LATENCY_BUCKETS, Metrics
-from headrace.scheduler.core.step import Notice, Outputs
+from headrace.scheduler.core.step import Fleet, Notice, Outputs
+from headrace.scheduler.ports import Standing
 
 _VERDICTS = {f"attempts_{verdict}": str(verdict) for verdict in Verdict} | {
     "attempts_lost": "lost",
@@ -38,14 +39,22 @@ class Observing:
             "checkpoint_seconds", "From a checkpoint's begin to its commit.", pool, LATENCY_BUCKETS
         )
         self._takeovers = metrics.counter("takeovers_total", "Pools taken over.", pool)
+        self._standings = metrics.gauge(
+            "pool_standing", "1 for what this replica is to the pool.", ("pool", "standing")
+        )
+        self._workers = metrics.gauge("pool_workers", "Live workers.", pool)
+        self._slots = metrics.gauge("pool_slots", "Attempts that live workers may hold together.", pool)
+        self._stands: dict[str, Standing] = {}
 
-    def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], in_flight: int) -> None:
+    def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], fleet: Fleet) -> None:
         """As Watcher.stepped."""
         for tier, waited_ms in outputs.waits_ms:
             self._wait.labels(pool, tier).observe(waited_ms / 1000)
         if outputs.counts:
             self._count(pool, outputs)
-            self._in_flight.labels(pool).set(in_flight)
+            self._in_flight.labels(pool).set(fleet.held)
+            self._workers.labels(pool).set(fleet.workers)
+            self._slots.labels(pool).set(fleet.slots)
             self._paused.labels(pool).set(len(outputs.paused))
             for state in states:
                 self._depth.labels(pool, state.tier).set(state.depth)
@@ -58,9 +67,25 @@ class Observing:
         write = self._log.warning if notice.warning else self._log.info
         write(notice.event, **notice.fields)
 
+    def stands(self, pool: str, standing: Standing) -> None:
+        """As Watcher.stands."""
+        if self._stands.get(pool) is standing:
+            return
+        self._stands[pool] = standing
+        for each in Standing:
+            self._standings.labels(pool, each).set(each is standing)
+        if standing is not Standing.OWNER:
+            self._forget(pool)
+
     def took_over(self, pool: str) -> None:
         """As Watcher.took_over."""
         self._takeovers.labels(pool).inc()
+
+    def _forget(self, pool: str) -> None:
+        """Whoever doesn't own the pool knows nothing of it: an old figure would stand beside the new owner's."""
+        of_owners = (self._depth, self._oldest, self._in_flight, self._paused, self._workers, self._slots)
+        for gauge in of_owners:
+            gauge.remove_by_labels({"pool": pool})
 
     def _count(self, pool: str, outputs: Outputs) -> None:
         for what, count in outputs.counts.items():

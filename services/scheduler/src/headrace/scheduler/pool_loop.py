@@ -19,7 +19,7 @@ from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import UnusableStateError
 from headrace.scheduler.core.step import Notice
 from headrace.scheduler.owning import Owning
-from headrace.scheduler.ports import PoolBus, RunTracing, Watcher
+from headrace.scheduler.ports import PoolBus, RunTracing, Standing, Watcher
 from headrace.scheduler.timings import ms
 from headrace.scheduler.watching import Watching
 
@@ -116,6 +116,7 @@ class PoolLoop:
             return
         self.doing = watching = Watching(self._setting, self._bus, self._name, self._replicas, now)
         watching.start()
+        self._watcher.stands(self._setting.pool, Standing.STANDING_BY)
         self._component.ready()
 
     def _claim(self) -> None:
@@ -136,6 +137,7 @@ class PoolLoop:
         owning.start()
         self._component.ready()
         self._watcher.took_over(self._setting.pool)
+        self._watcher.stands(self._setting.pool, Standing.TAKING_OVER)
         self._notice("owns the pool", epoch=core.state.epoch)
 
     def _own(self, owning: Owning, wait: timedelta) -> None:
@@ -143,8 +145,9 @@ class PoolLoop:
         outputs = owning.turn(self._clock.now(), records)
         core = owning.core
         states = list(core.queue_states.values())
-        self._watcher.stepped(self._setting.pool, outputs, states, len(core.state.held))
+        self._watcher.stepped(self._setting.pool, outputs, states, core.fleet)
         if core.state.open:
+            self._watcher.stands(self._setting.pool, Standing.OWNER)
             self._back_off = self._setting.timings.back_off
         if outputs.stop is not None:
             self._stop_for_good(outputs.stop)
@@ -152,6 +155,7 @@ class PoolLoop:
     def _stand_by(self, why: str) -> None:
         """The pool is lost, or couldn't be won: throw everything away, and watch again after a while."""
         self.close(drop=True)
+        self._watcher.stands(self._setting.pool, Standing.STANDING_BY)
         self._not_before_ms = self._clock.now().boot_ms + ms(self._back_off)
         self._notice("stands by", warning=True, reason=why)
         self._back_off = min(2 * self._back_off, self._setting.timings.back_off_most)
@@ -179,6 +183,7 @@ class PoolLoop:
     def _stop_for_good(self, sentence: str) -> None:
         self.close(drop=True)
         self.stopped = sentence
+        self._watcher.stands(self._setting.pool, Standing.STOPPED)
         self._component.not_ready(sentence)
         self._notice("pool is stopped", warning=True, reason=sentence)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from enum import StrEnum
 from typing import Protocol
 
 from headrace.bus.messages import Message, Place
 from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, Topics
 from headrace.contracts.observations import QueueState
-from headrace.scheduler.core.step import Notice, Outputs, Send
+from headrace.scheduler.core.step import Fleet, Notice, Outputs, Send
 
 
 class PoolBus(Protocol):
@@ -42,11 +43,24 @@ class RunTracing(Protocol):
         ...
 
 
+class Standing(StrEnum):
+    """What this replica is to a pool. `owner`: past the gate, so that it releases; `stopped`: for good."""
+
+    STANDING_BY = "standing_by"
+    TAKING_OVER = "taking_over"
+    OWNER = "owner"
+    STOPPED = "stopped"
+
+
 class Watcher(Protocol):
     """Who is told what the pools do: metrics and logs."""
 
-    def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], in_flight: int) -> None:
+    def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], fleet: Fleet) -> None:
         """One step of an owned pool."""
+        ...
+
+    def stands(self, pool: str, standing: Standing) -> None:
+        """What this replica is to the pool from now on; told again is no news."""
         ...
 
     def noticed(self, notice: Notice) -> None:

@@ -21,7 +21,7 @@ from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
-from headrace.scheduler.core.step import Inputs, Outputs
+from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.worker_log import TickSent, WorkerLog
 from headrace.scheduler.state.lanes import Sent
 from headrace.scheduler.timings import ms
@@ -83,6 +83,12 @@ class PoolCore:
     def queue_states(self) -> dict[str, QueueState]:
         """The last word on each tier."""
         return self._answering.states
+
+    @property
+    def fleet(self) -> Fleet:
+        """Who serves the pool now."""
+        live = self.state.workers.live.values()
+        return Fleet(len(live), sum(worker.report.limit for worker in live), len(self.state.held))
 
     @property
     def at_work(self) -> bool:

@@ -52,3 +52,12 @@ class Outputs:
     wake_ms: int = 0
     busy: bool = False
     stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Who serves the pool now: live workers, the attempts they may hold together, and those they hold."""
+
+    workers: int
+    slots: int
+    held: int

@@ -103,6 +103,7 @@ class WorkerLog:
     def _notice(self, event: str, worker: Worker, *, warning: bool = True) -> None:
         """Only what happens now: a new owner reads an hour of deaths that others have told."""
         if self._state.caught_up:
+            self._state.count("workers_died" if warning else "workers_left")
             self._state.notice(event, warning=warning, worker=worker.name, boot=worker.boot)
 
     def _lost(self, held: HeldAttempt) -> None:
