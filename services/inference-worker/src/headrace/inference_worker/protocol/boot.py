@@ -15,7 +15,7 @@ from headrace.inference_worker.decisions.settle import StopReason
 from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.protocol.holdings import Holdings, Stage
 from headrace.inference_worker.protocol.inputs import CallEnded, LaneFound, LaneRead, Progress, Work
-from headrace.inference_worker.protocol.lease import Lease, Pings
+from headrace.inference_worker.protocol.lease import Lease, Pings, Trust
 from headrace.inference_worker.protocol.outputs import Abort, Output, Start
 from headrace.inference_worker.timings import Timings
 
@@ -29,10 +29,15 @@ class Boot:
     def __init__(self, found: LaneFound, *, worker: str, limit: int, timings: Timings, now: Now) -> None:
         self.id, self.lane, self.position = found.boot, found.lane, found.position
         self.epoch, self.buried, self.draining, self.healthy = 0, False, False, True
-        self.lease, self.pings = Lease(timings, now), Pings(timings, now)
+        self.lease, self.pings, self._trust = Lease(timings, now), Pings(timings, now), Trust()
         self.holdings = Holdings(worker=worker, boot=found.boot, timings=timings)
         self._worker, self._limit = worker, limit
         self._seen: dict[AttemptId, None] = {}
+
+    def turn(self, now: Now) -> None:
+        """Once a step, before anything that happened is taken in."""
+        self.pings.turn(now)
+        self._trust.turn(self.lease, self.pings, now)
 
     def report(self) -> Report:
         """The snapshot of now."""
@@ -90,13 +95,14 @@ class Boot:
                 yield Abort(holding.attempt)
 
     def start_waiting(self, now: Now) -> Iterator[Output]:
-        """Fill free slots, oldest first; hand back instead while the lease is lapsed."""
+        """Fill free slots, oldest first; hand back instead while nothing may be started."""
+        trusted = self._trust.given(self.pings)
         free = self._limit - len(self.holdings.at(Stage.RUNNING))
         for holding in self.holdings.at(Stage.WAITING):
             deadline = holding.work.run.request.finish_by_ms
             if deadline is not None and deadline <= now.wall_ms:
                 self.holdings.end(holding, unstarted(FailureKind.DEADLINE_PASSED), now)
-            elif free > 0 and self.lease.lapsed(now):
+            elif free > 0 and not trusted:
                 self.holdings.hand_back(holding, FailureKind.WORKER_NOT_LEASED, now)
             elif free > 0:
                 free -= 1
@@ -135,7 +141,7 @@ class Boot:
             holding = self.holdings.take(work)
             if self.draining:
                 self.holdings.hand_back(holding, FailureKind.WORKER_DRAINED, now)
-            elif self.lease.lapsed(now):
+            elif not self._trust.given(self.pings):
                 self.holdings.hand_back(holding, FailureKind.WORKER_NOT_LEASED, now)
         yield from ()
 

@@ -86,7 +86,7 @@ class WorkerCore:
     def step(self, inputs: Iterable[Input], now: Now) -> list[Output]:
         """What is to be done after these inputs, at this instant."""
         if self._boot is not None:
-            self._boot.pings.turn(now)
+            self._boot.turn(now)
         for item in inputs:
             self._TAKES[type(item)](self, item, now)
         self._turn(now)

@@ -1,6 +1,7 @@
 """Reports and the lease they give, and the worker's own pings. Used by one boot of the protocol core.
 
-Invariant: one report is under way at a time, so an acknowledged one is the newest; the lease counts from its begin.
+Invariant: one report is under way at a time, so an acknowledged one is the newest; the lease counts from its begin. After a
+lapse, what lies in the lane may be from before a burial: nothing of it is trusted until a ping written later came back.
 """
 
 from headrace.contracts.clock import Now
@@ -84,6 +85,16 @@ class Pings:
         self._next = now.boot_ms + ms(self._timings.ping_every)
         return self._number
 
+    def ask_now(self, now: Now) -> int:
+        """Write the next one as soon as none is under way; its number."""
+        self._next = min(self._next, now.boot_ms)
+        return self._number + 1
+
+    @property
+    def back(self) -> int:
+        """The greatest number that was read from the lane."""
+        return self._back
+
     def written(self, number: int, *, acknowledged: bool, now: Now) -> None:
         """What became of ping `number`. It may have been read before its acknowledgement came."""
         self._under_way = False
@@ -99,3 +110,26 @@ class Pings:
         """Whether one is missing."""
         within = ms(self._timings.ping_back_within)
         return any(now.boot_ms - at > within for at in self._waited_for.values())
+
+
+class Trust:
+    """Whether a `run` read from the lane may be started: not while the lease is lapsed, nor before the lane was read up to a
+    ping that was begun after it was regained. What is handed back meanwhile costs the request nothing.
+    """
+
+    def __init__(self) -> None:
+        self._doubted = False
+        self._until: int | None = None
+
+    def turn(self, lease: Lease, pings: Pings, now: Now) -> None:
+        """Once a step, before anything that happened is taken in."""
+        if lease.lapsed(now):
+            self._doubted, self._until = True, None
+        elif self._doubted and self._until is None:
+            self._until = pings.ask_now(now)
+
+    def given(self, pings: Pings) -> bool:
+        """Whether the lane's next command may be obeyed by starting something."""
+        if self._doubted and self._until is not None and pings.back >= self._until:
+            self._doubted = False
+        return not self._doubted
