@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.contracts.commands import Buried, CancelReason, Drain, Fence
+from headrace.contracts.commands import Buried, CancelReason, Drain, Fence, Undrain
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
@@ -294,7 +294,7 @@ def test_a_stopping_worker_hands_back_what_waits_finishes_what_runs_says_goodbye
     assert [r.attempt for r in world.records(ResultRecord)] == [running]
 
 
-def test_after_the_grace_a_draining_worker_hands_back_what_runs() -> None:
+def test_after_the_grace_a_drained_worker_hands_back_what_runs_and_stays_visibly_idle() -> None:
     world = World().serve()
     running = world.run(1)
     world.turn()
@@ -307,14 +307,49 @@ def test_after_the_grace_a_draining_worker_hands_back_what_runs() -> None:
     world.turn(6)
     (record,) = world.records(AttemptRecord)
     assert (record.verdict, record.started) == (Verdict.RETRY_AT, True)
-    assert isinstance(world.wrote[-1], Gone)
     world.pass_time(60 * S)
-    assert isinstance(
-        world.wrote[-1], Gone
-    )  # an operator's drain: it stays away until the process is stopped
-    assert not world.finished()
+    assert (world.report.draining, world.held(), world.core.ready) == (True, set(), False)
+    assert world.records(Gone) == []
+
+
+def test_a_drained_worker_takes_work_again_once_it_is_undrained() -> None:
+    world = World().serve()
+    world.send(Drain(epoch=1, boot=world.boot))
+    world.turn(2)
+    handed_back = world.run(1)
+    world.turn(2)
+    world.send(Undrain(epoch=1, boot=world.boot))
+    world.turn(3)
+    assert not world.report.draining
+    assert world.core.ready
+    accepted = world.run(2)
+    world.pass_time(60 * S)
+    assert world.started() == [accepted]
+    assert [r.attempt for r in world.records(AttemptRecord)] == [handed_back]
+    assert world.aborted() == []  # the grace of a drain that was undone doesn't count
+
+
+def test_a_drained_worker_that_must_register_anew_stays_drained() -> None:
+    world = World().serve()
+    world.send(Drain(epoch=1, boot=world.boot))
+    world.turn(2)
+    world.send(Buried(epoch=1, boot=world.boot))
+    world.turn(6)
+    assert next(r.draining for r in world.records(Report) if r.boot == world.boot)
+    world.run(1)
+    world.turn(3)
+    assert world.started() == []
+
+
+def test_a_drained_worker_that_is_stopped_has_its_whole_grace_and_says_goodbye() -> None:
+    world = World().serve()
+    world.send(Drain(epoch=1, boot=world.boot))
+    world.pass_time(100 * S)
     world.give(StopAsked())
     world.turn()
+    world.send(Undrain(epoch=1, boot=world.boot))  # too late: the process ends
+    world.turn(4)
+    assert isinstance(world.wrote[-1], Gone)
     assert world.finished()
 
 

@@ -13,7 +13,9 @@ from headrace.contracts.values import Count, Name, Origin, Port16, WallMs
 class Ownership(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ownership"):
     """Key `ownership`: who owns the pool. Written each second: heartbeat, lease and fence in one.
 
-    `sequence` is the last attempt sequence used in this epoch. `released`: a clean stop, the next may take over at once.
+    `sequence` is the last attempt sequence used in this epoch. `released`: a clean stop, the next may take over at once;
+    where `successor` is named, that replica alone, and others after the usual silence. `since_ms` is the instant of the
+    claim, `gate_open` whether the owner releases work yet. `state_id` is the id of the `state` topic as the owner claimed it.
     """
 
     epoch: Count
@@ -22,13 +24,18 @@ class Ownership(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="owne
     begun_ms: WallMs
     sequence: Count = 0
     released: bool = False
+    successor: Name | None = None
+    since_ms: WallMs | None = None
+    gate_open: bool = False
+    state_id: str | None = None
 
 
 class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finished"):
     """Key `finished/{topic}/{partition}`: which offsets of a request partition are finished.
 
     All below `prefix` are; `beyond` maps a block's first offset (a multiple of 4,096) to its bitmap: bit i of byte i // 8,
-    least significant first, is offset block + i. `topic_id` and `leader_epoch` tell a recreated or truncated log.
+    least significant first, is offset block + i. `topic_id` and `leader_epoch` tell a recreated or truncated log: the epoch
+    is that of the newest record read.
     """
 
     topic: str
@@ -39,15 +46,19 @@ class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finis
     leader_epoch: int | None = None
 
 
-class Positions(Struct, frozen=True, kw_only=True, tag="positions"):
-    """Key `positions`: the next offsets to read; in `control` never past a cancel or a drain that isn't applied yet.
+class Positions(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="positions"):
+    """Key `positions`: the next offsets to read; in `control` never past a cancel, drain or move that isn't applied yet.
 
-    `delivered`: topic -> partition -> how far result-delivery has committed it, as it last said in `control`.
+    `delivered`: topic -> partition -> how far result-delivery has committed it, as it last said in `control`. `topic_ids` by
+    topic name, and the leader epochs of the newest records read, tell recreated and truncated logs.
     """
 
     attempts: dict[int, Count]
     control: Count
     delivered: dict[str, dict[int, Count]] = {}
+    topic_ids: dict[str, str] = {}
+    attempts_leaders: dict[int, Count] = {}
+    control_leader: Count | None = None
 
 
 class TenantCounter(Struct, frozen=True, kw_only=True, tag="tenant_counter"):

@@ -12,7 +12,7 @@ import msgspec
 from headrace.contracts.checkpoints import StateRecord
 from headrace.contracts.commands import Command
 from headrace.contracts.control import ControlRecord
-from headrace.contracts.observations import DeadLetter, QueueState
+from headrace.contracts.observations import DeadLetter, QueueStateRecord
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord
 from headrace.contracts.replies import ReplyRecord
 from headrace.contracts.reports import WorkerRecord
@@ -32,7 +32,7 @@ AnyRecord = (
     | StateRecord
     | ControlRecord
     | ReplyRecord
-    | QueueState
+    | QueueStateRecord
     | DeadLetter
 )
 
@@ -45,7 +45,7 @@ RECORDS: dict[TopicKind, Any] = {
     TopicKind.STATE: StateRecord,
     TopicKind.CONTROL: ControlRecord,
     TopicKind.REPLIES: ReplyRecord,
-    TopicKind.QUEUE_STATE: QueueState,
+    TopicKind.QUEUE_STATE: QueueStateRecord,
     TopicKind.DLQ: DeadLetter,
 }
 

@@ -61,7 +61,14 @@ class Buried(Struct, frozen=True, kw_only=True, tag="buried"):
 
 
 class Drain(Struct, frozen=True, kw_only=True, tag="drain"):
-    """Take no new work, hand back what hasn't started, finish the rest."""
+    """Take no new work, hand back what hasn't started, finish the rest; then stay, visibly idle."""
+
+    epoch: Count
+    boot: str
+
+
+class Undrain(Struct, frozen=True, kw_only=True, tag="undrain"):
+    """Take work again."""
 
     epoch: Count
     boot: str
@@ -75,4 +82,4 @@ class Ping(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ping"):
     boot: str | None = None
 
 
-Command = Run | Cancel | Fence | Buried | Drain | Ping
+Command = Run | Cancel | Fence | Buried | Drain | Undrain | Ping

@@ -32,9 +32,21 @@ class DeliveryPosition(Struct, frozen=True, kw_only=True, tag="delivery_position
 
 
 class DrainWorker(Struct, frozen=True, kw_only=True, tag="drain_worker"):
-    """An operator takes a worker out of service."""
+    """An operator takes a worker out of service, until UndrainWorker or its restart."""
 
     worker: Name
 
 
-ControlRecord = CancelRequest | Query | DeliveryPosition | DrainWorker
+class UndrainWorker(Struct, frozen=True, kw_only=True, tag="undrain_worker"):
+    """An operator puts a drained worker back into service."""
+
+    worker: Name
+
+
+class MovePool(Struct, frozen=True, kw_only=True, tag="move_pool"):
+    """An operator gives the pool to another scheduler replica. Its owner obeys at once or, when it can't, not at all."""
+
+    to: Name
+
+
+ControlRecord = CancelRequest | Query | DeliveryPosition | DrainWorker | UndrainWorker | MovePool

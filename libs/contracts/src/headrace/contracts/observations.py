@@ -26,6 +26,24 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     paused_partitions: Count = 0
 
 
+class Standby(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="standby"):
+    """Key `{pool}/standby/{replica}`: a replica that stands by for a pool, each 5 s. One that fell silent is gone.
+
+    `rank` is its place among those that may follow, from 0. `behind` counts the records of `requests` that it would read
+    first and hasn't yet; `prefetched` those in its memory.
+    """
+
+    pool: Name
+    replica: Name
+    as_of_ms: WallMs
+    rank: Count
+    behind: Count = 0
+    prefetched: Count = 0
+
+
+QueueStateRecord = QueueState | Standby
+
+
 class DeadLetter(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="dead_letter"):
     """Why a record was taken out of service. The value is the record's original value, untouched; its original headers
     follow under their own names, but for `headrace`, which becomes `headrace-original`.

@@ -107,24 +107,24 @@ _ROWS = (
         "commands to workers: a wire, not a store", retention=_HOUR,
     ),
     _row(
-        _K.WORKERS, _BY.ONE, {_S.WORKER, _S.SCHEDULER}, {_S.SCHEDULER, _S.WORKER, _S.CONSOLE},
+        _K.WORKERS, _BY.ONE, {_S.WORKER, _S.SCHEDULER}, {_S.SCHEDULER, _S.WORKER, _S.CONSOLE, _S.CLI},
         "what workers hold, and the owner's ticks", retention=_HOUR,
     ),
     _row(
-        _K.STATE, _BY.ONE, {_S.SCHEDULER}, {_S.SCHEDULER, _S.WORKER},
+        _K.STATE, _BY.ONE, {_S.SCHEDULER}, {_S.SCHEDULER, _S.WORKER, _S.CLI},
         "the owner's checkpoints", compacted=True,
     ),
     _row(
         _K.CONTROL, _BY.ONE, {_S.INGEST, _S.CONSOLE, _S.CLI, _S.DELIVERY}, {_S.SCHEDULER},
-        "cancellations, queries, drains, delivery's positions",
+        "cancellations, queries, drains, moves, delivery's positions",
     ),
     _row(
         _K.REPLIES, _BY.GATEWAY, {_S.WORKER, _S.DELIVERY, _S.SCHEDULER}, {_S.INGEST},
         "live chunks, final answers, answers to queries", retention=_HOUR,
     ),
     _row(
-        _K.QUEUE_STATE, _BY.ONE, {_S.SCHEDULER}, {_S.INGEST, _S.CONSOLE},
-        "depth, oldest wait, rate, accepting or not", compacted=True,
+        _K.QUEUE_STATE, _BY.ONE, {_S.SCHEDULER}, {_S.INGEST, _S.CONSOLE, _S.CLI},
+        "depth, oldest wait, rate, accepting or not; who stands by", compacted=True,
     ),
     _row(
         _K.INBOX, _BY.TENANT, {_S.OTHERS}, {_S.INGEST},

@@ -134,6 +134,8 @@ class WorkerService:
     def _tell_readiness(self) -> None:
         if self._core.ready:
             self._readiness.ready()
+        elif self._core.drained:
+            self._readiness.not_ready("drained: `headrace workers undrain` puts it back into service")
         elif self._core.phase is Phase.SERVING:
             self._readiness.not_ready("the backend doesn't answer")
         else:

@@ -7,7 +7,7 @@ a report shows position, epoch and holdings of one and the same moment.
 from collections.abc import Callable, Iterator
 
 from headrace.contracts.clock import Now
-from headrace.contracts.commands import Buried, Cancel, Command, Drain, Fence, Ping
+from headrace.contracts.commands import Buried, Cancel, Command, Drain, Fence, Ping, Undrain
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.reports import Report
@@ -24,11 +24,15 @@ _OUTAGES = frozenset({FailureKind.BACKEND_UNAVAILABLE, FailureKind.ENGINE_DIED})
 
 
 class Boot:
-    """State of one boot. `buried`: the owner has declared it dead. `healthy` is the core's, carried over boots."""
+    """State of one boot. `buried`: the owner has declared it dead; `leaving`: its process ends, which no command undoes.
+
+    `healthy` and `draining` are the core's, carried over boots.
+    """
 
     def __init__(self, found: LaneFound, *, worker: str, limit: int, timings: Timings, now: Now) -> None:
         self.id, self.lane, self.position = found.boot, found.lane, found.position
-        self.epoch, self.buried, self.draining, self.healthy = 0, False, False, True
+        self.epoch, self.healthy = 0, True
+        self.buried, self.draining, self.leaving = False, False, False
         self.lease, self.pings, self._trust = Lease(timings, now), Pings(timings, now), Trust()
         self.holdings = Holdings(worker=worker, boot=found.boot, timings=timings)
         self._worker, self._limit = worker, limit
@@ -135,6 +139,12 @@ class Boot:
             self.drain(now)
         yield from ()
 
+    def _undrain(self, _: Undrain, now: Now) -> Iterator[Output]:
+        if self.draining and not self.leaving:
+            self.draining = False
+            self.lease.report_now(now)
+        yield from ()
+
     def _run(self, work: Work, now: Now) -> Iterator[Output]:
         if work.run.attempt not in self._seen:
             self._remember(work.run.attempt)
@@ -165,6 +175,7 @@ class Boot:
         Fence: _fence,
         Buried: _bury,
         Drain: _drain,
+        Undrain: _undrain,
         Work: _run,
         Cancel: _cancel,
     }

@@ -69,14 +69,20 @@ class WorkerCore:
         self.phase = Phase.LOOKING
         self._boot: Boot | None = None
         self._healthy, self._looking, self._stopping = True, False, False
+        self._drained = False
         self._drain_since: int | None = None
         self._gone_at: int | None = 0
         self._out: list[Output] = []
 
     @property
     def ready(self) -> bool:
-        """Registered, obeying, and with a backend that answers."""
-        return self.phase is Phase.SERVING and self._healthy
+        """Registered, obeying, in service, and with a backend that answers."""
+        return self.phase is Phase.SERVING and self._healthy and not self._drained
+
+    @property
+    def drained(self) -> bool:
+        """Whether an operator has taken it out of service: it holds until undrained, over boots, not over restarts."""
+        return self._drained
 
     @property
     def boot(self) -> Boot | None:
@@ -106,7 +112,9 @@ class WorkerCore:
         self._leave(now)
 
     def _serve(self, boot: Boot, now: Now) -> None:
-        if boot.draining and self._drain_since is None:
+        if not boot.draining:
+            self._drain_since = None
+        elif self._drain_since is None:
             self._drain_since = now.boot_ms
         if self._drain_since is not None and now.boot_ms - self._drain_since > ms(self._timings.drain_grace):
             self._out.extend(boot.give_back_running())
@@ -134,7 +142,7 @@ class WorkerCore:
         if self._stopping and (boot is None or self.phase is Phase.GONE or self._out_of_time(now)):
             self.phase = Phase.GONE
             self._out.append(Finished())
-        elif boot is not None and boot.draining and not len(boot.holdings) and self.phase is not Phase.GONE:
+        elif self._stopping and boot is not None and not len(boot.holdings):
             self.phase = Phase.LEAVING
             self._say_goodbye(boot, now)
 
@@ -155,6 +163,7 @@ class WorkerCore:
             return
         self._boot = Boot(found, worker=self._worker, limit=self._limit, timings=self._timings, now=now)
         self._boot.healthy, self._gone_at = self._healthy, now.boot_ms
+        self._boot.draining = self._drained
         self.phase = Phase.REGISTERING
 
     def _epoch_read(self, read: EpochRead, now: Now) -> None:
@@ -168,6 +177,7 @@ class WorkerCore:
     def _lane_read(self, read: LaneRead, now: Now) -> None:
         if boot := self._of(read.boot):
             self._out.extend(boot.read(read, now))
+            self._drained = boot.draining and not boot.leaving
 
     def _lane_lost(self, lost: LaneLost, _: Now) -> None:
         if boot := self._of(lost.boot):
@@ -211,8 +221,12 @@ class WorkerCore:
             self._boot.set_healthy(seen.healthy, now)
 
     def _stop_asked(self, _: StopAsked, now: Now) -> None:
-        self._stopping = True
-        if self._boot is not None and not self._boot.draining:
+        """The grace counts from now, also after an operator's drain."""
+        if self._stopping:
+            return
+        self._stopping, self._drain_since = True, now.boot_ms
+        if self._boot is not None:
+            self._boot.leaving = True
             self._boot.drain(now)
 
     def _of(self, boot: str) -> Boot | None:
