@@ -4,14 +4,17 @@ Everything is turned by the test's own thread: no waiting but for conditions.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headrace.bus.messages import Message, Place, Received, message_of
 from headrace.bus.ports import END, START, Bus, BusUnavailableError, LoopReader
 from headrace.bus.topic_check import apply_topics
+from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, Fence, Run
+from headrace.contracts.control import ControlRecord
 from headrace.contracts.ids import AttemptId, boot_id, mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
@@ -31,6 +34,7 @@ from tests.support.eventually import eventually
 from tests.support.scheduler_world import POOL
 
 _NO_WAIT = timedelta()
+DEADLINE_MS = 30_000
 _KEY = b"k" * 32
 FAST = Timings(
     checkpoint=timedelta(milliseconds=200),
@@ -54,7 +58,8 @@ class Pool:
         self.names = TopicNames(self.prefix)
         topics = self.bus.topics("test")
         counts = self.policy.topics.counts()
-        apply_topics(topics, required_topics(self.names, counts, pools=[POOL], tiers=self.policy.tiers))
+        pools = self.policy.pools
+        apply_topics(topics, required_topics(self.names, counts, pools=pools, tiers=self.policy.tiers))
         topics.close()
         self.producer = self.bus.loop_producer("test", delivery_timeout=timedelta(seconds=10))
         self.results: list[ResultRecord] = []
@@ -79,11 +84,15 @@ class Pool:
         """A partition of one of its topics."""
         return Place(self.names.of(kind, pool=POOL, tier=tier), partition)
 
-    def scheduler(self, name: str) -> Scheduler:
+    def scheduler(self, name: str, replicas: tuple[str, ...] = ()) -> Scheduler:
         """A new replica."""
-        settings = SchedulerSettings(prefix=self.prefix, name=name)
+        settings = SchedulerSettings(prefix=self.prefix, name=name, replicas=replicas)
         telemetry = Telemetry.create(settings, self.clock)
         return build(settings, bus=self.bus, policy=self.policy, telemetry=telemetry, timings=FAST)
+
+    def tell(self, record: ControlRecord) -> None:
+        """Write to `control`."""
+        self.producer.send(message_of(self.place(TopicKind.CONTROL), record), None)
 
     def submit(self, count: int, tenant: str = "a", tier: str = "batch") -> list[str]:
         """Let so many requests be accepted; their ids."""
@@ -129,6 +138,43 @@ class Pool:
         """Let go."""
         self._reader.close()
         self.producer.close()
+
+
+def turn_until(pool: Pool, turns: list[Callable[[], None]], condition: Callable[[], bool]) -> None:
+    """Turn these one after the other until the condition holds."""
+    deadline = pool.clock.now().boot_ms + DEADLINE_MS
+    while not condition():
+        assert pool.clock.now().boot_ms < deadline, "the condition didn't come true in time"
+        for turn in turns:
+            turn()
+
+
+class Ownerships:
+    """Who has owned a pool, as `state` tells it."""
+
+    def __init__(self, pool: Pool, name: str = POOL) -> None:
+        self._reader = pool.bus.loop_reader("ownerships")
+        self._all: list[Ownership] = []
+        pool.assign(self._reader, {Place(pool.names.of(TopicKind.STATE, pool=name), 0): START})
+
+    def all(self) -> list[Ownership]:
+        """All so far, in log order."""
+        found = [decode(TopicKind.STATE, r.header) for r in self._reader.read(500, _NO_WAIT)]
+        self._all += [record for record in found if isinstance(record, Ownership)]
+        return self._all
+
+    def last(self) -> Ownership | None:
+        """The newest."""
+        return self.all()[-1] if self.all() else None
+
+    def open_by(self, name: str) -> bool:
+        """Whether this replica owns it, and its gate is open."""
+        last = self.last()
+        return last is not None and (last.owner, last.gate_open, last.released) == (name, True, False)
+
+    def close(self) -> None:
+        """Let go."""
+        self._reader.close()
 
 
 class LiveWorker:

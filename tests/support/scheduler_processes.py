@@ -101,6 +101,8 @@ class SimScheduler:
             self.sender.send(send.message, send.token)
         if out.checkpoint:
             self.commit = (self.world.now_ms + self.world.rng.choice([1, 20, 200]), out.checkpoint)
+        if out.released:
+            self._stand_by()
         if out.ask_ends:
             self.asked = (self.world.now_ms + self.world.rng.choice([1, 50, 300]), out.ask_ends)
 

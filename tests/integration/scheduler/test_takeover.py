@@ -1,11 +1,8 @@
 from collections import Counter
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 
-from headrace.bus.kafka import KafkaBus, KafkaConnection
-from headrace.bus.memory import MemoryBus
 from headrace.bus.messages import Message, Place, message_of
 from headrace.bus.ports import START
 from headrace.contracts.codec import HEADER, decode
@@ -17,28 +14,7 @@ from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.service import NoPoolLeftError
 from tests.support.eventually import eventually
-from tests.support.scheduler_live import LiveWorker, Pool
-from tests.support.scheduler_world import policy
-
-DEADLINE_MS = 30_000
-
-
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
-def pool(request: pytest.FixtureRequest, prefix: str) -> Iterator[Pool]:
-    if request.param == "memory":
-        made = Pool(MemoryBus(), prefix, policy())
-    else:
-        made = Pool(KafkaBus(KafkaConnection(request.getfixturevalue("kafka"))), prefix, policy())
-    yield made
-    made.close()
-
-
-def turn_until(pool: Pool, turns: list[Callable[[], None]], condition: Callable[[], bool]) -> None:
-    deadline = pool.clock.now().boot_ms + DEADLINE_MS
-    while not condition():
-        assert pool.clock.now().boot_ms < deadline, "the condition didn't come true in time"
-        for turn in turns:
-            turn()
+from tests.support.scheduler_live import LiveWorker, Pool, turn_until
 
 
 def records(pool: Pool, where: Place, kind: TopicKind) -> list[object]:

@@ -1,14 +1,15 @@
 """Single rules of the core, on a world in which nothing goes wrong by chance."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headrace.bus.messages import Message, message_of
-from headrace.contracts.checkpoints import Positions
+from headrace.contracts.checkpoints import Ownership, Positions
 from headrace.contracts.codec import HEADER, decode
-from headrace.contracts.commands import Buried, Cancel, CancelReason, Drain, Run
-from headrace.contracts.control import DrainWorker
+from headrace.contracts.commands import Buried, Cancel, CancelReason, Drain, Run, Undrain
+from headrace.contracts.control import DrainWorker, MovePool, UndrainWorker
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId, boot_id, mint_request_id
 from headrace.contracts.lifecycle import Status
@@ -247,12 +248,119 @@ def test_a_full_window_pauses_its_partition_and_is_resumed_when_it_empties(case:
     assert len(case.commands(Run)) == 20
 
 
-def test_an_operator_may_drain_a_worker(case: Case) -> None:
-    case.world.append(message_of(place(TopicKind.CONTROL), DrainWorker(worker="w")))
-    case.run(300)
+def control_position(case: Case) -> int:
+    """Where a successor would read `control` on."""
+    records = [decode(TopicKind.STATE, r.header) for r in case.world.logs[place(TopicKind.STATE)]]
+    return [record.control for record in records if isinstance(record, Positions)][-1]
+
+
+def order(case: Case, record: DrainWorker | UndrainWorker | MovePool) -> None:
+    """An operator's word."""
+    case.world.append(message_of(place(TopicKind.CONTROL), record))
+
+
+def test_an_operator_may_drain_a_worker_and_no_checkpoint_passes_the_order_before_it_is_obeyed(
+    case: Case,
+) -> None:
+    order(case, DrainWorker(worker="w"))
+    case.run(3_000)
+    assert len(case.commands(Drain)) >= 2  # again and again, until it says that it drains
+    assert control_position(case) == 0
     case.report(draining=True)
-    case.run(1_500)
-    assert len(case.commands(Drain)) == 1
+    case.run(2_000)
+    assert control_position(case) == 1
+    told = len(case.commands(Drain))
+    case.report(draining=True)
+    case.submit()
+    case.run(2_000)
+    assert len(case.commands(Drain)) == told
+    assert case.commands(Run) == []
+
+
+def test_a_drain_that_its_owner_died_over_is_given_by_the_next_one(case: Case) -> None:
+    order(case, DrainWorker(worker="w"))
+    case.run(2_000)
+    before = len(case.commands(Drain))
+    case.owner = SimScheduler(case.world, 0)
+    for _ in range(8):
+        case.run(500)
+        case.report(epoch=2)
+    assert {drain.epoch for drain in case.commands(Drain)[before:]} == {2}
+
+
+def test_a_drained_worker_is_put_back_and_gets_work(case: Case) -> None:
+    order(case, DrainWorker(worker="w"))
+    case.report(draining=True)
+    case.run(1_000)
+    order(case, UndrainWorker(worker="w"))
+    case.submit()
+    case.run(1_000)
+    assert len(case.commands(Undrain)) == 1
+    assert case.commands(Run) == []
+    case.report()
+    case.run(1_000)
+    assert len(case.commands(Run)) == 1
+
+
+def test_a_drain_of_a_worker_that_is_not_there_is_told_and_forgotten(case: Case) -> None:
+    order(case, DrainWorker(worker="nobody"))
+    case.run(2_000)
+    assert control_position(case) == 1
+
+
+def ownerships(case: Case) -> list[Ownership]:
+    records = [decode(TopicKind.STATE, r.header) for r in case.world.logs[place(TopicKind.STATE)]]
+    return [record for record in records if isinstance(record, Ownership)]
+
+
+def test_a_moved_pool_is_released_to_the_named_one_and_no_successor_reads_the_order_again(case: Case) -> None:
+    case.submit()
+    case.run()
+    order(case, MovePool(to="scheduler1"))
+    case.submit()
+    case.run(600)
+    assert case.owner.core is None
+    last = ownerships(case)[-1]
+    assert (last.released, last.successor, last.epoch, last.gate_open) == (True, "scheduler1", 1, True)
+    assert [one.released for one in ownerships(case)[:-1]] == [False] * (len(ownerships(case)) - 1)
+    assert control_position(case) == 1
+    assert len({one.since_ms for one in ownerships(case)}) == 1
+
+
+@pytest.mark.parametrize("to", ["scheduler0", "stranger"])
+def test_a_pool_is_not_moved_to_where_it_is_or_to_whom_the_settings_do_not_name(to: str) -> None:
+    case = Case()
+    case.owner.setting = replace(case.owner.setting, replicas=("scheduler0", "scheduler1"))
+    case.run()
+    order(case, MovePool(to=to))
+    case.run(3_000)
+    assert case.owner.core is not None
+    assert not any(one.released for one in ownerships(case))
+    assert control_position(case) == 1
+
+
+def test_a_move_that_nobody_obeyed_in_time_is_left_alone(case: Case) -> None:
+    case.owner.crash()
+    order(case, MovePool(to="scheduler1"))
+    case.world.now_ms += 61_000
+    case.run(5_000)
+    assert case.owner.core is not None
+    assert not any(one.released for one in ownerships(case))
+
+
+def test_an_owner_that_leaves_ends_what_it_has_begun_and_begins_nothing(case: Case) -> None:
+    first = case.submit(start_by_ms=case.world.now.wall_ms + 1, value=b"{}")
+    case.run(25)
+    while not case.world.records(TopicKind.RESULTS):
+        case.run(25)
+    owner_of(case)
+    assert case.owner.core is not None
+    case.owner.core.leave()
+    case.submit()
+    case.run(1_000)
+    assert [record.id for record in case.world.records(TopicKind.ATTEMPTS)] == [first.id]  # type: ignore[attr-defined]
+    assert case.commands(Run) == []
+    assert ownerships(case)[-1].released
 
 
 def test_a_greater_epoch_than_state_knows_stops_the_pool_with_a_sentence(case: Case) -> None:

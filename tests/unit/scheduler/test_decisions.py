@@ -13,12 +13,13 @@ from headrace.contracts.values import Payload, Usage
 from headrace.scheduler.decisions.estimate_wait import estimated_wait_ms, rate_milli_of
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
 from headrace.scheduler.decisions.is_dead import deaf_too_long, silent_too_long
-from headrace.scheduler.decisions.may_take_over import may_take_over, rank_of, silence_to_wait
+from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
 from headrace.scheduler.decisions.what_it_costs import expected_cost, raised_charge, spent_cost
 from headrace.scheduler.decisions.when_expired import expired_as, expires_ms, start_by_of
 from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
+from headrace.scheduler.decisions.who_follows import rank_of
 from headrace.scheduler.state.offsets import BLOCK, FinishedOffsets
 from headrace.scheduler.state.recent import ByMinute
 
@@ -191,14 +192,29 @@ def test_eight_ticks_of_one_epoch_bury_and_seven_of_each_of_two_do_not() -> None
 
 def test_standbys_take_over_one_after_the_other_and_never_on_an_unconfirmed_silence() -> None:
     replicas = ["a", "b", "c"]
-    ranks = {name: rank_of(name, replicas, "pool", "b") for name in ("a", "c")}
-    assert sorted(ranks.values()) == [0, 1]
+    ranks = {name: rank_of(name, replicas, "pool", ["pool"], "b") for name in ("a", "c", "b", "unnamed")}
+    assert sorted(ranks.values()) == [0, 1, 2, 2]
+    assert ranks["b"] == ranks["unnamed"] == 2
     needed = silence_to_wait(1, vacant=False, silent=3 * SECOND, rank_step=2 * SECOND)
     assert needed == 5 * SECOND
     assert not may_take_over(silence=9 * SECOND, needed=needed, vacant=False, confirmed=False)
     assert may_take_over(silence=5 * SECOND, needed=needed, vacant=False, confirmed=True)
     at_once = silence_to_wait(0, vacant=True, silent=3 * SECOND, rank_step=2 * SECOND)
     assert may_take_over(silence=timedelta(), needed=at_once, vacant=True, confirmed=False)
+
+
+@given(st.integers(1, 7), st.integers(1, 20))
+def test_replicas_that_begin_together_share_the_pools_evenly(replicas: int, pools: int) -> None:
+    names, served = [f"scheduler-{n}" for n in range(replicas)], [f"pool-{n}" for n in range(pools)]
+    ranks = {pool: [rank_of(name, names, pool, served, None) for name in names] for pool in served}
+    assert all(sorted(of_pool) == list(range(replicas)) for of_pool in ranks.values())
+    first = [of_pool.index(0) for of_pool in ranks.values()]
+    assert max(first.count(n) for n in range(replicas)) <= -(-pools // replicas)
+
+
+def test_a_lone_replica_follows_itself_after_the_shortest_silence() -> None:
+    assert rank_of("a", [], "pool", ["pool"], "a") == 0
+    assert rank_of("a", ["a"], "pool", ["pool"], "a") == 0
 
 
 def test_no_estimate_is_given_where_nothing_was_completed() -> None:

@@ -4,11 +4,9 @@ Invariant: nothing waits but one bounded read; whoever lost the pool throws away
 """
 
 from datetime import timedelta
-from time import monotonic
 
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import (
-    BusError,
     BusUnavailableError,
     Confirmation,
     EndsAsked,
@@ -23,7 +21,6 @@ from headrace.scheduler.ports import PoolBus, RunTracing
 
 _BATCH = 500
 _SOON = timedelta(milliseconds=5)
-_FAREWELL = timedelta(seconds=2)
 
 
 class Owning:
@@ -67,17 +64,6 @@ class Owning:
         """How long the next read may wait for a record."""
         until = timedelta(milliseconds=max(0, self._wake_ms - now.boot_ms))
         return min(until, _SOON) if self._busy else until
-
-    def release(self, now: Now) -> None:
-        """A clean stop: let the next owner take over at once. What can't be done in a moment is left undone."""
-        try:
-            self._await_commit()
-            self._producer.flush(_FAREWELL)
-            self._state.begin(self.core.release(now))
-            self._committing = True
-            self._await_commit()
-        except BusError:
-            return  # whoever stands by will notice by our silence
 
     def close(self, *, drop: bool) -> None:
         """Let go of all clients. `drop`: the pool is lost, so nothing more may be written."""
@@ -127,8 +113,3 @@ class Owning:
             self._committing = False
             return True
         return False
-
-    def _await_commit(self) -> None:
-        deadline = monotonic() + _FAREWELL.total_seconds()
-        while self._committing and monotonic() < deadline:
-            self._committing = not self._state.committed()

@@ -36,23 +36,23 @@ class PoolLoop:
         setting: Setting,
         bus: PoolBus,
         *,
-        replicas: tuple[str, ...],
         clock: Clock,
         watcher: Watcher,
         tracing: RunTracing,
         component: Component,
     ) -> None:
-        self._setting, self._bus, self._replicas = setting, bus, replicas
+        self._setting, self._bus = setting, bus
         self._clock, self._watcher, self._tracing, self._component = clock, watcher, tracing, component
         self._name = f"scheduler-{setting.owner}-{setting.pool}"
         self.doing: Watching | Claiming | Owning | None = None
         self._back_off, self._not_before_ms = setting.timings.back_off, 0
         self.stopped: str | None = None
+        self._leaving = False
         self._idle = threading.Event()
 
     def turn(self, wait: timedelta) -> None:
         """One turn, which waits for `wait` at most."""
-        if self.stopped is not None:
+        if self.stopped is not None or (self._leaving and self.doing is None):
             self._idle.wait(wait.total_seconds())
             return
         try:
@@ -80,11 +80,14 @@ class PoolLoop:
         """Whether requests wait or run in it."""
         return isinstance(self.doing, Owning) and self.doing.core.at_work
 
-    def release(self) -> None:
-        """A clean stop."""
+    def leave(self) -> bool:
+        """A clean stop: give the pool up, so that the next owner takes over at once. Call it and `turn` until it is True."""
+        self._leaving = True
         if isinstance(self.doing, Owning):
-            self.doing.release(self._clock.now())
+            self.doing.core.leave()
+            return False
         self.close(drop=False)
+        return True
 
     def close(self, *, drop: bool) -> None:
         """Let go of all clients."""
@@ -114,7 +117,7 @@ class PoolLoop:
         if now.boot_ms < self._not_before_ms:
             self._idle.wait(wait.total_seconds())
             return
-        self.doing = watching = Watching(self._setting, self._bus, self._name, self._replicas, now)
+        self.doing = watching = Watching(self._setting, self._bus, self._name, now)
         watching.start()
         self._watcher.stands(self._setting.pool, Standing.STANDING_BY)
         self._component.ready()
@@ -151,6 +154,14 @@ class PoolLoop:
             self._back_off = self._setting.timings.back_off
         if outputs.stop is not None:
             self._stop_for_good(outputs.stop)
+        elif outputs.released:
+            self._given_up()
+
+    def _given_up(self) -> None:
+        """The last checkpoint says that the pool isn't ours any more."""
+        self.close(drop=False)
+        self._not_before_ms = 0
+        self._notice("gave the pool up")
 
     def _stand_by(self, why: str) -> None:
         """The pool is lost, or couldn't be won: throw everything away, and watch again after a while."""

@@ -12,12 +12,14 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
 from headrace.scheduler.pool_loop import PoolLoop
+from headrace.scheduler.timings import ms
 
 NAME = "scheduler"
 _AT_LEAST, _AT_MOST = timedelta(milliseconds=250), timedelta(seconds=5)
 _AT_WORK, _AT_REST = timedelta(milliseconds=3), timedelta(milliseconds=15)
 """How long several pools may wait for one of them: the others' records wait as long."""
 _NO_WAIT = timedelta()
+_FAREWELL = timedelta(seconds=3)
 
 
 class NoPoolLeftError(Exception):
@@ -56,13 +58,21 @@ class Scheduler:
         self._look_for_life()
 
     def drain(self) -> bool:
-        """Nothing is left to finish: the next owner goes on where this one stops."""
-        return True
+        """One turn of giving every pool up, so that another replica takes over at once; True when that is done."""
+        given_up = [pool.leave() for pool in self._pools]
+        for pool in self._pools:
+            pool.turn(_NO_WAIT)
+        if not all(given_up):
+            self._idle.wait(_AT_WORK.total_seconds())
+        return all(given_up)
 
     def stop(self) -> None:
-        """Releases every pool, so that another replica takes over at once."""
+        """Gives up what isn't given up yet; what can't be done in a moment is left undone: silence tells as well."""
+        deadline_ms = self._clock.now().boot_ms + ms(_FAREWELL)
+        while not self.drain() and self._clock.now().boot_ms < deadline_ms:
+            pass
         for pool in self._pools:
-            pool.release()
+            pool.close(drop=False)
 
     def _open(self) -> None:
         try:

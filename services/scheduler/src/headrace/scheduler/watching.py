@@ -13,7 +13,8 @@ from headrace.contracts.clock import Now
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import Setting
-from headrace.scheduler.decisions.may_take_over import may_take_over, rank_of, silence_to_wait
+from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
+from headrace.scheduler.decisions.who_follows import rank_of
 from headrace.scheduler.ports import PoolBus
 from headrace.scheduler.timings import ms
 
@@ -23,10 +24,8 @@ _BATCH = 500
 class Watching:
     """Stands by for one pool."""
 
-    def __init__(
-        self, setting: Setting, bus: PoolBus, name: str, replicas: tuple[str, ...], now: Now
-    ) -> None:
-        self._setting, self._replicas = setting, replicas
+    def __init__(self, setting: Setting, bus: PoolBus, name: str, now: Now) -> None:
+        self._setting = setting
         self._place = setting.place(TopicKind.STATE)
         self._reader, self._ends = bus.loop_reader(name), bus.ends(name)
         self._since_ms, self._end, self._confirmed = now.boot_ms, -1, False
@@ -57,15 +56,24 @@ class Watching:
 
     @property
     def _vacant(self) -> bool:
-        """Whether nobody has owned the pool yet, or the last owner released it; known once `state` is read to its end."""
+        """Whether nobody has owned the pool yet, or the last owner released it, and not to somebody else; known once `state`
+        is read to its end.
+        """
         if self._end < 0 or self._reader.position(self._place) < self._end:
             return False
-        return self._last is None or self._last.released
+        if self._last is None:
+            return True
+        return self._last.released and self._last.successor in {None, self._setting.owner}
+
+    @property
+    def _rank(self) -> int:
+        setting, last = self._setting, None if self._last is None else self._last.owner
+        return rank_of(setting.owner, setting.replicas, setting.pool, list(setting.policy.pools), last)
 
     def _needed(self) -> timedelta:
-        last = None if self._last is None or self._last.owner == self._setting.owner else self._last.owner
-        rank = rank_of(self._setting.owner, self._replicas, self._setting.pool, last)
         timings = self._setting.timings
+        named = self._vacant and self._last is not None and self._last.successor is not None
+        rank = 0 if named else self._rank
         return silence_to_wait(rank, vacant=self._vacant, silent=timings.silent, rank_step=timings.rank_step)
 
     def _read(self, received: Received, now: Now) -> None:

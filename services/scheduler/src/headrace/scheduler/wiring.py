@@ -46,7 +46,6 @@ def build(
         PoolLoop(
             _setting(settings, policy, pool, timings or Timings()),
             bus,
-            replicas=settings.replicas,
             clock=telemetry.clock,
             watcher=watcher,
             tracing=tracing,
@@ -119,6 +118,7 @@ def _setting(settings: SchedulerSettings, policy: Policy, pool: str, timings: Ti
         owner=settings.name,
         policy=policy,
         names=TopicNames(settings.prefix),
+        replicas=settings.replicas,
         timings=timings,
         window=Window(records, records // 2, size, size // 2),
         random=random.Random().random,  # noqa: S311 jitter needs no secret

@@ -27,7 +27,7 @@ class Checkpoints:
 
     def __init__(self, state: PoolState) -> None:
         self._state = state
-        self._number = 0
+        self._number, self._since_ms = 0, state.now.wall_ms
         self._begun_ms = -(10**12)
         self.under_way = False
         self._positions: Positions | None = None
@@ -35,18 +35,20 @@ class Checkpoints:
 
     def claim(self) -> list[Message]:
         """The first one of an epoch: says who owns the pool now, and changes nothing else."""
-        return self._begin([], released=False)
+        self._since_ms = self._state.now.wall_ms
+        return self._begin([])
 
     def due(self) -> list[Message]:
         """The next one, when it is due; else nothing. One at a time."""
         period = ms(self._state.setting.timings.checkpoint)
         if self.under_way or self._state.now.boot_ms - self._begun_ms < period:
             return []
-        return self._begin(self._changed(), released=False)
+        return self._begin(self._changed())
 
-    def release(self) -> list[Message]:
-        """The last one: the next owner may take over at once."""
-        return self._begin(self._changed(), released=True)
+    def release(self, successor: str | None) -> list[Message]:
+        """The last one: the next owner may take over at once; the named one alone, where one is named."""
+        self._state.moving = None  # obeyed by this very checkpoint
+        return self._begin(self._changed(), released=True, successor=successor)
 
     def committed(self) -> int:
         """The one under way is committed: its begin (ms since boot) is the lease. How long it took, in ms."""
@@ -65,7 +67,9 @@ class Checkpoints:
         """When the last one was begun, ms since boot."""
         return self._begun_ms
 
-    def _begin(self, changed: list[Message], *, released: bool) -> list[Message]:
+    def _begin(
+        self, changed: list[Message], *, released: bool = False, successor: str | None = None
+    ) -> list[Message]:
         state = self._state
         self._number += 1
         self._begun_ms, self.under_way = state.now.boot_ms, True
@@ -76,6 +80,9 @@ class Checkpoints:
             begun_ms=state.now.wall_ms,
             sequence=state.sequence,
             released=released,
+            successor=successor,
+            since_ms=self._since_ms,
+            gate_open=state.open,
         )
         return [*changed, self._message("ownership", ownership)]
 
@@ -113,13 +120,11 @@ class Checkpoints:
 
     def _position(self) -> list[Message]:
         state = self._state
-        attempts, pending = dict(state.attempts_read), [cancel.offset for cancel in state.cancels.values()]
+        attempts = dict(state.attempts_read)
         for origin in state.unburied:
             if origin.topic == state.setting.place(TopicKind.ATTEMPTS).topic:
                 attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
-            elif origin.topic == state.setting.place(TopicKind.CONTROL).topic:
-                pending.append(origin.offset)
-        positions = Positions(attempts=attempts, control=min([state.control_read, *pending]))
+        positions = Positions(attempts=attempts, control=state.control_to_keep())
         if positions == self._positions:
             return []
         self._positions = positions

@@ -6,7 +6,16 @@ second a ping follows to bring that about.
 
 from headrace.bus.messages import Headers, message_of
 from headrace.bus.ports import Confirmation, TooLargeError
-from headrace.contracts.commands import Buried, Cancel, CancelReason, Command, Drain, Fence, Ping
+from headrace.contracts.commands import (
+    Buried,
+    Cancel,
+    CancelReason,
+    Command,
+    Drain,
+    Fence,
+    Ping,
+    Undrain,
+)
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
@@ -55,9 +64,10 @@ class Commands:
         """Tell a dead boot that it is."""
         self.send(lane, Buried(epoch=self._state.epoch, boot=boot))
 
-    def drain(self, lane: int, boot: str) -> None:
-        """Take a worker out of service."""
-        self.send(lane, Drain(epoch=self._state.epoch, boot=boot))
+    def drain(self, lane: int, boot: str, *, draining: bool) -> None:
+        """Take a worker out of service, or put it back."""
+        kind = Drain if draining else Undrain
+        self.send(lane, kind(epoch=self._state.epoch, boot=boot))
 
     def cancel(self, lane: int, boot: str, attempt: AttemptId, request_id: str, reason: CancelReason) -> None:
         """Stop an attempt, once a second at most until it ends."""

@@ -1,4 +1,5 @@
-"""Reads `control`: cancels, queries, drains. Called by PoolCore for each record and, for what is pending, each 50 ms.
+"""Reads `control`: cancels, queries, an operator's orders. Called by PoolCore for each record and,
+for what is pending, each 50 ms.
 
 Invariant: a cancel is kept, and the checkpointed position stays before it, until it is known what became of the request.
 """
@@ -6,14 +7,23 @@ Invariant: a cancel is kept, and the checkpointed position stays before it, unti
 from headrace.bus.messages import Place, Received
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
-from headrace.contracts.control import CancelRequest, ControlRecord, DrainWorker, Query
+from headrace.contracts.control import (
+    CancelRequest,
+    ControlRecord,
+    DrainWorker,
+    MovePool,
+    Query,
+    UndrainWorker,
+)
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import MalformedIdError, read_request_id
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
-from headrace.scheduler.core.pool_state import PendingCancel, PoolState
+from headrace.scheduler.core.orders import Orders
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.state.pending import PendingCancel
 from headrace.scheduler.state.tracked import Phase
 from headrace.scheduler.timings import ms
 
@@ -23,7 +33,7 @@ class ControlLog:
 
     def __init__(self, state: PoolState, endings: Endings, commands: Commands, answering: Answering) -> None:
         self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
-        self._drains: dict[str, tuple[int, int]] = {}
+        self._orders = Orders(state, commands)
         self._swept_ms = -(10**12)
 
     def read(self, received: Received) -> None:
@@ -43,8 +53,10 @@ class ControlLog:
             fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
             if fresh and state.open:
                 self._answering.answer(record)
-        elif isinstance(record, DrainWorker):
-            self._drains[record.worker] = (received.timestamp_ms, -(10**12))
+        elif isinstance(record, DrainWorker | UndrainWorker):
+            self._orders.drain(received, record)
+        elif isinstance(record, MovePool):
+            self._orders.move(received, record)
 
     def sweep(self) -> None:
         """Apply what can be applied. Call only past the gate."""
@@ -60,8 +72,7 @@ class ControlLog:
                 state.overdue.discard(request_id)
             else:
                 self._commands.cancel_held(held, CancelReason.DEADLINE)
-        for name in list(self._drains):
-            self._drain(name)
+        self._orders.sweep()
 
     def _keep(self, request: CancelRequest, offset: int) -> None:
         if request.id in self._state.cancels or request.id in self._state.recent:
@@ -103,20 +114,3 @@ class ControlLog:
             return True
         read = self._state.partitions.by_place[cancel.place].next_offset
         return cancel.read_to is not None and read >= cancel.read_to
-
-    def _drain(self, name: str) -> None:
-        state, (asked_ms, told_ms) = self._state, self._drains[name]
-        worker = state.workers.live.get(name)
-        if worker is None or worker.report.draining or _born_ms(worker.boot) > asked_ms:
-            del self._drains[name]
-        elif state.now.boot_ms - told_ms >= ms(state.setting.timings.repeat):
-            self._drains[name] = (asked_ms, state.now.boot_ms)
-            self._commands.drain(worker.report.lane, worker.boot)
-
-
-def _born_ms(boot: str) -> int:
-    """When a boot began, Unix ms: its id is a UUIDv7. 0 for another kind of id."""
-    try:
-        return int(boot[:12], 16)
-    except ValueError:
-        return 0

@@ -34,6 +34,7 @@ class Ending:
     origin: Origin
     messages: deque[Message]
     size: int = 0
+    begun: bool = False
     under_way: bool = False
     not_before_ms: int = 0
 
@@ -95,19 +96,26 @@ class Endings:
         if not ending.messages and self._endings.get(ending.origin) is ending:
             self._finish(ending)
 
-    def pump(self) -> None:
-        """Send what is due. Call only while in charge and past the gate."""
+    def pump(self, *, begin: bool = True) -> None:
+        """Send what is due; without `begin` only of ends that are begun. Call only while in charge and past the gate."""
         for ending in list(self._endings.values()):
             if ending.id is not None and ending.id not in self._state.tracked:
                 del self._endings[ending.origin]  # a worker's late outcome has finished it meanwhile
+            elif not (begin or ending.begun):
+                continue
             elif not ending.under_way and self._state.now.boot_ms >= ending.not_before_ms:
-                ending.under_way = True
+                ending.begun = ending.under_way = True
                 self._state.send(ending.messages[0], ending)
 
     @property
     def waiting(self) -> bool:
         """Whether any end is under way."""
         return bool(self._endings)
+
+    @property
+    def begun(self) -> bool:
+        """Whether any end is half written."""
+        return any(ending.begun for ending in self._endings.values())
 
     def _add(self, ending: Ending) -> None:
         self._endings[ending.origin] = ending

@@ -18,6 +18,7 @@ from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.intake import Intake
+from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
@@ -46,6 +47,7 @@ class PoolCore:
         self._control = ControlLog(state, self._endings, self._commands, self._answering)
         self._releasing = Releasing(state, self._commands, self._endings)
         self._checkpoints = Checkpoints(state)
+        self._leaving = Leaving(state, self._endings, self._checkpoints)
         self._gate = Gate(state)
         self._greater_seen_ms: int | None = None
         names, pool = state.setting.names, state.setting.pool
@@ -74,10 +76,9 @@ class PoolCore:
         self.state.now = now
         return self._checkpoints.claim()
 
-    def release(self, now: Now) -> list[Message]:
-        """The last checkpoint of a clean stop. No step may follow."""
-        self.state.now = now
-        return self._checkpoints.release()
+    def leave(self) -> None:
+        """Give the pool up, whoever follows: the next steps end what is begun, until one says `released`."""
+        self._leaving.begin()
 
     @property
     def queue_states(self) -> dict[str, QueueState]:
@@ -137,6 +138,12 @@ class PoolCore:
         """What only an owner past the gate may do."""
         if not self.state.open:
             return
+        if self.state.moving is not None:
+            self._leaving.begin(self.state.moving.to)
+        if self._leaving.under_way:
+            if self._checkpoints.in_charge:
+                self._endings.pump(begin=False)
+            return
         self._releasing.expire()
         self._control.sweep()
         self._releasing.release()
@@ -150,10 +157,14 @@ class PoolCore:
         self._workers.tick()
         self._commands.ping()
         self._answering.tell()
-        state.out.checkpoint = self._checkpoints.due()
+        if self._leaving.under_way:
+            self._leaving.turn()
+        else:
+            state.out.checkpoint = self._checkpoints.due()
         state.out.ask_ends = state.ends.ask()
         self._decide_pauses()
         state.out.busy = self._endings.waiting or self._checkpoints.under_way or state.ends.waiting
+        state.out.busy |= self._leaving.under_way
         state.out.wake_ms = self._wake_ms()
 
     def _decide_pauses(self) -> None:

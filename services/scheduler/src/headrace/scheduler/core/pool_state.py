@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Message, Place
 from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.clock import Now
-from headrace.contracts.control import CancelRequest
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.policy import Policy, PoolPolicy
 from headrace.contracts.topics import TopicKind, TopicNames
@@ -24,6 +23,7 @@ from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
+from headrace.scheduler.state.pending import PendingCancel, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -44,6 +44,8 @@ class Setting:
     timings: Timings
     window: Window
     random: Callable[[], float]
+    replicas: tuple[str, ...] = ()
+    """Names of all scheduler replicas; empty: not told."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """Topic name -> its id: a topic that was made anew has another, and old offsets mean nothing in it."""
 
@@ -60,16 +62,6 @@ class Setting:
         """The name of each request topic -> its tier."""
         names = self.names
         return {names.of(TopicKind.REQUESTS, pool=self.pool, tier=tier): tier for tier in self.policy.tiers}
-
-
-@dataclass(slots=True)
-class PendingCancel:
-    """A cancel that isn't applied yet. `read_to`: once the request partition is read up to there, the id is known or gone."""
-
-    offset: int
-    request: CancelRequest
-    place: Place | None
-    read_to: int | None = None
 
 
 def _expiry_of(request: Tracked) -> int | None:
@@ -119,6 +111,9 @@ class PoolState:
     settled: ByMinute[AttemptId] = field(default_factory=ByMinute)
     retrying: dict[str, Retrying] = field(default_factory=dict)
     cancels: dict[str, PendingCancel] = field(default_factory=dict)
+    drains: dict[str, PendingDrain] = field(default_factory=dict)
+    """By the worker's name."""
+    moving: PendingMove | None = None
     told: dict[AttemptId, int] = field(default_factory=dict)
     unburied: set[Origin] = field(default_factory=set)
     """Records of `attempts`, `control` and `workers` on their way to the dead letters: no checkpoint passes them."""
@@ -143,6 +138,15 @@ class PoolState:
             attempts_read=dict.fromkeys(range(partitions), 0),
             ages={tier: Timed(_age_of) for tier in setting.policy.tiers},
         )
+
+    def control_to_keep(self) -> int:
+        """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""
+        place = self.setting.place(TopicKind.CONTROL)
+        kept = [cancel.offset for cancel in self.cancels.values()]
+        kept += [drain.offset for drain in self.drains.values()]
+        kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]
+        kept += [] if self.moving is None else [self.moving.offset]
+        return min([self.control_read, *kept])
 
     @property
     def minute(self) -> int:

@@ -40,6 +40,7 @@ class Outputs:
     """What is to be done now, in this order. `wake_ms` (since boot): step again by then even if nothing happens.
 
     `stop`: a sentence; this pool can't go on until somebody mends it. `busy`: a confirmation is awaited, so look again soon.
+    `released`: the last checkpoint is committed, and the pool isn't ours any more.
     """
 
     sends: list[Send] = field(default_factory=list)
@@ -52,6 +53,7 @@ class Outputs:
     wake_ms: int = 0
     busy: bool = False
     stop: str | None = None
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)

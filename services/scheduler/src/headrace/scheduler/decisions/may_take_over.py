@@ -3,9 +3,7 @@
 Invariant: an owner that wrote a checkpoint lately isn't disturbed; one that said `released` is followed at once.
 """
 
-from collections.abc import Sequence
 from datetime import timedelta
-from hashlib import sha256
 
 
 def silence_to_wait(rank: int, *, vacant: bool, silent: timedelta, rank_step: timedelta) -> timedelta:
@@ -19,10 +17,3 @@ def silence_to_wait(rank: int, *, vacant: bool, silent: timedelta, rank_step: ti
 def may_take_over(*, silence: timedelta, needed: timedelta, vacant: bool, confirmed: bool) -> bool:
     """`confirmed`: the broker itself said, after the silence, that the log hasn't grown; a vacant pool needs no such word."""
     return silence >= needed and (vacant or confirmed)
-
-
-def rank_of(replica: str, replicas: Sequence[str], pool: str, last_owner: str | None) -> int:
-    """This replica's place among those that may follow: rendezvous order, the last owner left out."""
-    others = [name for name in replicas if name != last_owner]
-    order = sorted(others, key=lambda name: sha256(f"{pool}/{name}".encode()).digest())
-    return order.index(replica) if replica in order else len(order)
