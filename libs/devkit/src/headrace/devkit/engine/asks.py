@@ -1,98 +1,116 @@
-"""Reads a request body as vLLM would: what to answer, to how many tokens, how. Called by server. Pure.
+"""Reads a request body as vLLM would: what to answer, to how many tokens, how. Called by generating and pages. Pure.
 
 Errors are Refusal: a status and vLLM's error body.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import orjson
 
-from headrace.devkit.engine.words import chat_tokens, completion_tokens
+from headrace.devkit.engine.refusals import bad, no_such_model, too_long
+from headrace.devkit.engine.sequences import Sequence, block_keys
+from headrace.devkit.engine.words import Text, chat_text, completion_text, natural_length
 
-DEFAULT_TOKENS = 16
-BUSY = (
-    "The engine is currently busy and cannot accept new requests. "
-    "Please try again later or on a different instance."
-)
-DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
-FAULT_REFUSALS = {
-    "429": (429, "Too Many Requests", "Rate limit reached. Please try again later.", None),
-    "503": (503, "Service Unavailable", BUSY, None),
-    "500": (500, "InternalServerError", DEAD, None),
-    "400": (400, "BadRequestError", "This request is refused, as it asked to be.", "input_tokens"),
-}
+CHARACTERS_A_TOKEN = 4
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a defect
-    """An error answer with vLLM's body; `retry_after_s` sets a Retry-After header (0: none, as vLLM)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the engine brings to every request. `lengths`: of answers whose callers set no limit, in tokens.
 
-    def __init__(
-        self, status: int, kind: str, message: str, param: str | None = None, *, retry_after_s: int = 0
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = {"Retry-After": str(retry_after_s)} if retry_after_s else {}
-        self.body = error_body(status, kind, message, param)
+    `ends_early`: such a length also ends an answer before the caller's max_tokens, as a model does.
+    """
 
-
-def error_body(status: int, kind: str, message: str, param: str | None = None) -> bytes:
-    """vLLM's error object."""
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": status}})
+    models: tuple[str, ...]
+    max_model_len: int
+    by_priority: bool = False
+    seed: int = 0
+    lengths: tuple[int, int] = (16, 16)
+    ends_early: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, kw_only=True)
 class Ask:
-    """One request, understood. `limited`: the caller set max_tokens, so the answer ends by length."""
+    """One request, understood. `max_tokens` of the answer are still to come, and end it with `finish_reason`."""
 
     chat: bool
     model: str
-    prompt: str
-    partial: str
+    text: Text
+    prompt_tokens: int
     max_tokens: int
-    limited: bool
+    finish_reason: str
     stream: bool
     include_usage: bool
+    priority: int
+    salt: int
+    cached_tokens: int = 0
+    tokens: list[str] = field(default_factory=list)
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Characters / 4, at least 1."""
-        return 1 + (len(self.prompt) + len(self.partial)) // 4
+    def sequence(self, *, pace_us: int, stall_at: int | None) -> Sequence:
+        """As the stepper takes it."""
+        return Sequence(
+            self.prompt_tokens,
+            self.max_tokens,
+            keys=block_keys(self.text.prompt, self.salt),
+            answer_key=hash((self.salt, self.text.prompt)),
+            priority=self.priority,
+            pace_us=pace_us,
+            stall_at=stall_at,
+        )
 
-    def tokens(self) -> Iterator[str]:
-        """The endless answer, to be cut at max_tokens."""
-        return chat_tokens(self.prompt, self.partial) if self.chat else completion_tokens(self.prompt)
+
+def tokens_in(text: str) -> int:
+    """How many tokens a text counts as."""
+    return 1 + len(text) // CHARACTERS_A_TOKEN
 
 
-def read_ask(body: bytes, *, chat: bool, models: tuple[str, ...], max_model_len: int) -> Ask:
-    """Raises Refusal for what vLLM refuses."""
+def read_fields(body: bytes, models: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON object of any call. Raises Refusal."""
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Refusal(400, "BadRequestError", f"JSON decode error: {error}") from error
+        raise bad(f"JSON decode error: {error}") from error
     if not isinstance(fields, dict):
-        raise Refusal(400, "BadRequestError", "1 validation error:\n  the body must be an object")
+        raise bad("1 validation error:\n  the body must be an object")
     if fields.get("model") not in models:
-        raise Refusal(404, "NotFoundError", f"The model `{fields.get('model')}` does not exist.", "model")
-    prompt, partial = _chat_text(fields) if chat else (_completion_text(fields), "")
-    ask = Ask(chat, fields["model"], prompt, partial, *_length(fields), *_manner(fields))
-    if ask.prompt_tokens >= max_model_len:
-        raise Refusal(400, "BadRequestError", _too_long(ask.prompt_tokens, max_model_len), "input_tokens")
-    return ask
+        raise no_such_model(fields.get("model"))
+    return fields
 
 
-def _chat_text(fields: dict[str, Any]) -> tuple[str, str]:
-    """Prompt, and the partial answer of a last message by the assistant."""
+def read_ask(body: bytes, reading: Reading, *, chat: bool, priority: str | None = None) -> Ask:
+    """`priority`: the header's, which is stronger than the body's. Raises Refusal for what vLLM refuses."""
+    fields = read_fields(body, reading.models)
+    salt = _seed(fields, reading.seed)
+    seed = b"%d:" % salt if salt else b""
+    text = chat_text(*chat_prompt(fields), seed) if chat else completion_text(_prompt(fields), seed)
+    prompt_tokens = tokens_in(text.prompt) + text.said
+    if prompt_tokens >= reading.max_model_len:
+        raise too_long(prompt_tokens, reading.max_model_len)
+    natural = max(0, natural_length(text.prompt, seed, *reading.lengths) - text.said)
+    max_tokens, reason = _length(fields, natural, ends_early=reading.ends_early)
+    if max_tokens > (room := reading.max_model_len - prompt_tokens):
+        max_tokens, reason = room, "length"
+    options = fields.get("stream_options") or {}
+    return Ask(
+        chat=chat, model=fields["model"], text=text, prompt_tokens=prompt_tokens, max_tokens=max_tokens,
+        finish_reason=reason, stream=bool(fields.get("stream")), include_usage=bool(options.get("include_usage")),
+        priority=_priority(fields, priority, reading), salt=salt, tokens=list(islice(text.rest, max_tokens)),
+    )  # fmt: skip
+
+
+def chat_prompt(fields: dict[str, Any]) -> tuple[str, str]:
+    """Prompt, and the partial answer that the caller wants gone on with."""
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
-        raise Refusal(
-            400, "BadRequestError", "1 validation error:\n  messages: a list of objects", "messages"
-        )
+        raise bad("1 validation error:\n  messages: a list of objects", "messages")
     partial = ""
-    if messages[-1].get("role") == "assistant":
-        partial = _content(messages[-1].get("content"))
-        messages = messages[:-1]
+    if fields.get("continue_final_message"):
+        if fields.get("add_generation_prompt"):
+            raise bad("Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+        if messages[-1].get("role") == "assistant":
+            partial, messages = _content(messages[-1].get("content")), messages[:-1]
     return "\n".join(f"{one.get('role')}: {_content(one.get('content'))}" for one in messages), partial
 
 
@@ -102,30 +120,43 @@ def _content(content: object) -> str:
     return "" if content is None else orjson.dumps(content).decode()
 
 
-def _completion_text(fields: dict[str, Any]) -> str:
+def _prompt(fields: dict[str, Any]) -> str:
     prompt = fields.get("prompt")
     if not isinstance(prompt, str):
-        raise Refusal(400, "BadRequestError", "this fake engine takes one prompt, a string", "prompt")
+        raise bad("this engine takes one prompt, a string", "prompt")
     return prompt
 
 
-def _length(fields: dict[str, Any]) -> tuple[int, bool]:
-    wanted = fields.get("max_completion_tokens") or fields.get("max_tokens")
+def _whole(fields: dict[str, Any], name: str, lowest: int) -> int | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+        raise bad(f"{name} must be at least {lowest}, got {value}.", name)
+    return value
+
+
+def _length(fields: dict[str, Any], natural: int, *, ends_early: bool) -> tuple[int, str]:
+    """Tokens to come, and why they end."""
+    wanted = _whole(fields, "max_completion_tokens", 1) or _whole(fields, "max_tokens", 1)
+    natural = max(natural, _whole(fields, "min_tokens", 0) or 0)
     if wanted is None:
-        return DEFAULT_TOKENS, False
-    if not isinstance(wanted, int) or wanted < 1:
-        raise Refusal(400, "BadRequestError", f"max_tokens must be at least 1, got {wanted}.", "max_tokens")
-    return wanted, True
+        return natural, "stop"
+    if ends_early and natural <= wanted and not fields.get("ignore_eos"):
+        return natural, "stop"
+    return wanted, "length"
 
 
-def _manner(fields: dict[str, Any]) -> tuple[bool, bool]:
-    options = fields.get("stream_options") or {}
-    return bool(fields.get("stream")), bool(options.get("include_usage"))
+def _seed(fields: dict[str, Any], engine: int) -> int:
+    seed = fields.get("seed")
+    return engine if seed is None else hash((engine, seed if isinstance(seed, int) else 0))
 
 
-def _too_long(tokens: int, limit: int) -> str:
-    return (
-        f"This model's maximum context length is {limit} tokens. However, your prompt contains {tokens} input "
-        "tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input "
-        f"prompt. (parameter=input_tokens, value={tokens})"
-    )
+def _priority(fields: dict[str, Any], header: str | None, reading: Reading) -> int:
+    try:
+        priority = int(header if header is not None else fields.get("priority") or 0)
+    except (ValueError, TypeError) as error:
+        raise bad("priority must be an integer", "priority") from error
+    if priority and not reading.by_priority:
+        raise bad("Got priority but priority scheduling is not enabled.", "priority")
+    return priority

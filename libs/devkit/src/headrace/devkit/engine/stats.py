@@ -1,13 +1,14 @@
-"""What the fake engine counts, and how it says so in vLLM's metric names. Kept by server and answering."""
+"""What the engine counts for tests, at /sim/stats. Kept by server and generating."""
 
 import msgspec
 
 
 class Stats(msgspec.Struct):
-    """Counts since the start; `running` and `waiting` are of now.
+    """Counts since the start; `running` and `waiting` are of now, `kv_blocks_*` too.
 
-    received = completed + failed + aborted + running + waiting. `failed`: an error or a fault was the answer.
-    `wasted_tokens` were generated for callers who had left.
+    received = completed + failed + aborted + those inside. `failed`: an error or a fault was the answer. `wasted_tokens`
+    were generated for callers who had left, `aborted_tokens` were spared by noticing that. `recomputed_tokens` were
+    computed again after a preemption.
     """
 
     received: int = 0
@@ -18,24 +19,18 @@ class Stats(msgspec.Struct):
     waiting: int = 0
     most_running: int = 0
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     generated_tokens: int = 0
     wasted_tokens: int = 0
+    aborted_tokens: int = 0
+    recomputed_tokens: int = 0
+    preemptions: int = 0
+    deaths: int = 0
+    kv_blocks_total: int = 0
+    kv_blocks_used: int = 0
+    kv_blocks_cached: int = 0
 
-    def metrics(self, model: str, slots: int) -> str:
-        """The page /metrics: the names that a load balancer reads."""
-        gauges = {
-            "num_requests_running": self.running,
-            "num_requests_waiting": self.waiting,
-            "kv_cache_usage_perc": self.running / slots,
-        }
-        counters = {
-            "prompt_tokens_total": self.prompt_tokens,
-            "generation_tokens_total": self.generated_tokens,
-            "request_success_total": self.completed,
-        }
-        labels = f'{{engine="0",model_name="{model}"}}'
-        return "".join(
-            f"# TYPE vllm:{name} {kind}\nvllm:{name}{labels} {value}\n"
-            for kind, values in (("gauge", gauges), ("counter", counters))
-            for name, value in values.items()
-        )
+    @property
+    def inside(self) -> int:
+        """Requests that have no answer yet."""
+        return self.received - self.completed - self.failed - self.aborted

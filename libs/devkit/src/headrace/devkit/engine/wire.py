@@ -6,8 +6,10 @@ from typing import Any
 import orjson
 
 from headrace.devkit.engine.asks import Ask
+from headrace.devkit.engine.words import TOKENS
 
 DONE = b"data: [DONE]\n\n"
+ENCODED = {token: orjson.dumps(token) for token in TOKENS}
 
 
 def event(value: object) -> bytes:
@@ -23,30 +25,29 @@ class Answer:
     id: str
     created: int
 
-    def usage(self, completion_tokens: int) -> dict[str, Any]:
-        """vLLM's usage object."""
-        prompt_tokens = self.ask.prompt_tokens
+    def usage(self) -> dict[str, Any]:
+        """vLLM's usage object; cached tokens are told where there are any, as with --enable-prompt-tokens-details."""
+        prompt_tokens, completion_tokens, cached = (
+            self.ask.prompt_tokens,
+            len(self.ask.tokens),
+            self.ask.cached_tokens,
+        )
         return {
             "prompt_tokens": prompt_tokens,
             "total_tokens": prompt_tokens + completion_tokens,
             "completion_tokens": completion_tokens,
-            "prompt_tokens_details": None,
+            "prompt_tokens_details": {"cached_tokens": cached} if cached else None,
         }
 
-    @property
-    def finish_reason(self) -> str:
-        """Why it ends: the caller's limit, or that all is said."""
-        return "length" if self.ask.limited else "stop"
-
-    def whole(self, tokens: list[str]) -> bytes:
+    def whole(self, *, usage: bool = True) -> bytes:
         """The body of a plain answer."""
         return orjson.dumps(
             {
                 **self._head("chat.completion" if self.ask.chat else "text_completion"),
-                "choices": [self._whole_choice("".join(tokens))],
+                "choices": [self._whole_choice("".join(self.ask.tokens))],
                 "service_tier": None,
                 "system_fingerprint": None,
-                "usage": self.usage(len(tokens)),
+                "usage": self.usage() if usage else None,
                 "prompt_logprobs": None,
                 "kv_transfer_params": None,
             }
@@ -61,7 +62,7 @@ class Answer:
             "reasoning": None,
         }
         said = {"message": message} if self.ask.chat else {"text": text}
-        end = {"logprobs": None, "finish_reason": self.finish_reason, "stop_reason": None}
+        end = {"logprobs": None, "finish_reason": self.ask.finish_reason, "stop_reason": None}
         return {"index": 0, **said, **end}
 
     def _head(self, kind: str) -> dict[str, Any]:
@@ -88,11 +89,17 @@ class Answer:
         before, _, after = chunk.partition(orjson.dumps(place))
         return before, after
 
-    def ending(self, completion_tokens: int) -> list[bytes]:
-        """The finish chunk, the usage chunk if asked for, and [DONE]."""
+    def finish(self) -> bytes:
+        """The chunk that says why it ends."""
         said: dict[str, Any] = {"delta": {}} if self.ask.chat else {"text": ""}
-        end = {"logprobs": None, "finish_reason": self.finish_reason, "stop_reason": None}
-        chunks = [self._chunk([{"index": 0, **said, **end}])]
-        if self.ask.include_usage:
-            chunks.append(self._chunk([], usage=self.usage(completion_tokens)))
-        return [*chunks, DONE]
+        end = {"logprobs": None, "finish_reason": self.ask.finish_reason, "stop_reason": None}
+        return self._chunk([{"index": 0, **said, **end}])
+
+    def usage_chunk(self) -> bytes:
+        """The chunk behind it for a caller who asked for it, else nothing."""
+        return self._chunk([], usage=self.usage()) if self.ask.include_usage else b""
+
+
+def encoded(token: str) -> bytes:
+    """A token as a JSON string."""
+    return ENCODED.get(token) or orjson.dumps(token)
