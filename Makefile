@@ -51,8 +51,8 @@ bench: setup ## small requests through headrace and straight to the engine: rate
 newcomer: ## the two commands of the README in a clean clone with a bare PATH
 	@tests/newcomer.sh
 
-drill: setup ## kill services, workers and the broker under load by SEED, KILLS times, and judge the history
-	@$(BIN)/python -m tests.support.drill --seed $(or $(SEED),1) --kills $(or $(KILLS),8)
+drill: setup ## kill, pause and cut anything under load by SEED, KILLS times, and judge the history
+	@$(BIN)/python -m tests.support.drill --kills $(or $(KILLS),12) $(if $(SEED),--seed $(SEED)) $(if $(REQUESTS),--requests $(REQUESTS)) $(DRILL)
 
 schemas: setup ## render schemas/ from libs/contracts
 	@$(BIN)/headrace dev schemas

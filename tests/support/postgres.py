@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import psycopg
 
@@ -25,68 +26,90 @@ def programs() -> Path | None:
     return found[-1].parent if found else None
 
 
+class PostgresServer:
+    """A server while entered; `folder` has its socket. Dies with this process. May be killed and started again."""
+
+    def __init__(self, folder_of_programs: Path) -> None:
+        self._programs = folder_of_programs
+        self.folder = Path(tempfile.mkdtemp(prefix="headrace-pg-"))
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if os.geteuid() == 0:
+            os.chown(self.folder, NOBODY, NOBODY)
+        try:
+            self._run("initdb", "-U", "headrace", "-A", "trust", "-N")
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end(signal.SIGINT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        command = self._command("postgres", "-k", str(self.folder), "-h", "")
+        quiet = subprocess.DEVNULL
+        self._server = subprocess.Popen(command, stdout=quiet, stderr=quiet, cwd=self.folder)
+        eventually(self._answers, "PostgreSQL answers")
+
+    def kill(self) -> None:
+        """Ends it as a crash does: no checkpoint, no goodbye to its clients."""
+        self._end(signal.SIGQUIT)
+
+    def new_database(self, name: str) -> str:
+        """Creates an empty database; its URL."""
+        with psycopg.connect(self.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        return f"postgresql://headrace@/{name}?host={self.folder}"
+
+    def conninfo(self, database: str) -> str:
+        """How to connect to a database of it."""
+        return f"host={self.folder} user=headrace dbname={database}"
+
+    def _end(self, how: signal.Signals) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.send_signal(how)
+            server.wait(20)
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        return [
+            *_as_nobody(),
+            str(self._programs / program),
+            "-D",
+            str(self.folder / "data"),
+            *arguments,
+        ]
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(self._command(program, *arguments), check=True, capture_output=True, cwd=self.folder)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.conninfo("postgres")).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
 @contextmanager
 def postgres(folder_of_programs: Path) -> Iterator[str]:
-    """A server while entered; yields the folder of its socket. Dies with this process."""
-    folder = Path(tempfile.mkdtemp(prefix="headrace-pg-"))
-    data = folder / "data"
-    if os.geteuid() == 0:
-        os.chown(folder, NOBODY, NOBODY)
-    try:
-        made = [
-            *_as_nobody(),
-            str(folder_of_programs / "initdb"),
-            "-D",
-            str(data),
-            "-U",
-            "headrace",
-            "-A",
-            "trust",
-            "-N",
-        ]
-        subprocess.run(made, check=True, capture_output=True, cwd=folder)
-        server = subprocess.Popen(
-            [
-                *_as_nobody(),
-                str(folder_of_programs / "postgres"),
-                "-D",
-                str(data),
-                "-k",
-                str(folder),
-                "-h",
-                "",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=folder,
-        )
-        try:
-            eventually(lambda: _answers(folder), "PostgreSQL answers")
-            yield str(folder)
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait(20)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """A server while entered; yields the folder of its socket."""
+    with PostgresServer(folder_of_programs) as server:
+        yield str(server.folder)
 
 
 def new_database(socket_folder: str, name: str) -> str:
     """Creates an empty database; its URL."""
-    with psycopg.connect(_conninfo(socket_folder, "postgres"), autocommit=True) as connection:
+    with psycopg.connect(
+        f"host={socket_folder} user=headrace dbname=postgres", autocommit=True
+    ) as connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
     return f"postgresql://headrace@/{name}?host={socket_folder}"
-
-
-def _conninfo(folder: str, database: str) -> str:
-    return f"host={folder} user=headrace dbname={database}"
-
-
-def _answers(folder: Path) -> bool:
-    try:
-        psycopg.connect(_conninfo(str(folder), "postgres")).close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 def _as_nobody() -> list[str]:

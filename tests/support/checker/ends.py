@@ -31,7 +31,7 @@ def second_outcome(history: History) -> Iterator[str]:
             yield f"{request} has {count} rows"
     stored: dict[str, object] = {row["id"]: row["status"] for row in rows or ()}
     for each in history.of(Seen):
-        if each.event != "end" and each.status not in TERMINAL:
+        if each.status not in TERMINAL:
             continue
         known = stored.setdefault(each.id, each.status)
         if each.status != known:

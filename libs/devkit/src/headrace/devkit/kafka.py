@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -39,7 +39,7 @@ class KafkaCluster(Broker):
 
     `folder` None: a temporary one, removed on stop. A named one keeps data, cluster id and, when free, ports;
     what a crash left running in it is ended first. `heap` as Java takes it. `settings` override
-    server.properties. `progress` is told of the first run's downloads (45 MB).
+    server.properties, and `node_settings` those of one node alone. `progress` is told of the first run's downloads (45 MB).
     Errors on start: jars.JarsMissing, java.JavaMissing, kafka_folder.FolderInUse, BrokerFailed.
     """
 
@@ -51,6 +51,7 @@ class KafkaCluster(Broker):
         heap: str = "384m",
         jvm: Sequence[str] = QUICK_JVM,
         settings: Mapping[str, str] | None = None,
+        node_settings: Callable[[NodeAddress], Mapping[str, str]] | None = None,
         progress: Progress | None = None,
     ) -> None:
         if nodes not in {1, 3}:
@@ -60,6 +61,7 @@ class KafkaCluster(Broker):
         self._nodes, self._named_folder = nodes, folder.absolute() if folder else None
         self._jvm = (*jvm, QUIET_JVM, f"-Xmx{heap}")
         self._settings, self._progress = dict(settings or {}), progress
+        self._node_settings = node_settings or (lambda _: {})
         self._folder: Path | None = None
         self._addresses: list[NodeAddress] = []
         self._children: dict[int, Child] = {}
@@ -159,7 +161,8 @@ class KafkaCluster(Broker):
         for one in self._addresses:
             home = self.folder / f"node-{one.node}"
             home.mkdir(exist_ok=True)
-            properties = server_properties(one, self._addresses, str(home / "data"), self._settings)
+            settings = {**self._settings, **self._node_settings(one)}
+            properties = server_properties(one, self._addresses, str(home / "data"), settings)
             (home / "server.properties").write_text(properties)
             (home / "log4j2.xml").write_text(LOG4J2)
             if not (home / "data" / "meta.properties").exists():

@@ -32,11 +32,12 @@ Extra = Mapping[str, Mapping[str, object]]
 
 
 class Stack(Started):
-    """One ingest, `schedulers` schedulers, a worker for each backend, one result-delivery; ready when `start` returns.
+    """A worker for each backend, and as many of each other service as is said; ready when `start` returns.
 
     `folder` gets policy.toml, results.db and logs/. `bootstrap` None: starts a broker of its own. `policy` is TOML;
     tenants without a key get one, in `keys`. `port` is ingest's, 0 a free one. `grace` is what each service gets to
-    drain. `extra` settings win over the stack's. `awaiting` is told whose readiness is waited for.
+    drain. `extra` settings win over the stack's. `database` is a URL, None: an SQLite file in the folder. `kafka_of` gives
+    the address of the brokers that a service is told, by its name. `awaiting` is told whose readiness is waited for.
     Raises StackFailed and whatever the broker or the topics raise.
     """
 
@@ -50,6 +51,10 @@ class Stack(Started):
         prefix: str = "headrace.",
         keys: Mapping[str, str] | None = None,
         schedulers: int = 1,
+        deliveries: int = 1,
+        ingests: int = 1,
+        database: str | None = None,
+        kafka_of: Callable[[str], str] | None = None,
         port: int = 0,
         extra: Extra | None = None,
         grace: timedelta = GRACE,
@@ -60,11 +65,14 @@ class Stack(Started):
         self.keys = {**admitted.keys, **(keys or {})}
         self.folder, self.prefix = folder, prefix
         self._policy_text, self._backends = admitted.text, list(backends)
-        self._bootstrap, self._schedulers, self._extra = bootstrap, schedulers, dict(extra or {})
+        self._bootstrap, self._extra = bootstrap, dict(extra or {})
+        self._schedulers, self._deliveries, self._ingests = schedulers, deliveries, ingests
+        self._database_url, self._kafka_of = database, kafka_of
         self._grace, self._ready_within = grace, ready_within
         self._awaiting = awaiting or (lambda _: None)
         self._id_key = secrets.token_hex(32)
         self._ingest_port = port
+        self._ingest_ports: dict[str, int] = {}
         self._broker: KafkaCluster | None = None
         self.services: dict[str, ServiceProcess] = {}
 
@@ -81,6 +89,11 @@ class Stack(Started):
     def url(self) -> str:
         """Where ingest answers, without a slash at the end."""
         return f"http://127.0.0.1:{self._ingest_port}"
+
+    @property
+    def urls(self) -> list[str]:
+        """Where each ingest answers, the first first."""
+        return [f"http://127.0.0.1:{port}" for port in self._ingest_ports.values()]
 
     @property
     def database(self) -> Path:
@@ -100,7 +113,7 @@ class Stack(Started):
 
     @property
     def ingest(self) -> ServiceProcess:
-        """The one ingest."""
+        """The first ingest."""
         return self.services["ingest"]
 
     @property
@@ -115,7 +128,7 @@ class Stack(Started):
 
     @property
     def delivery(self) -> ServiceProcess:
-        """The one result-delivery."""
+        """The first result-delivery."""
         return self.services["result-delivery"]
 
     def start(self) -> Self:
@@ -150,10 +163,12 @@ class Stack(Started):
             self._broker.stop()
 
     def _launch(self) -> None:
+        ingests = _replicas("ingest", self._ingests)
+        first, *others = free_ports(self._ingests)
+        self._ingest_port = self._ingest_port or first
+        self._ingest_ports = dict(zip(ingests, [self._ingest_port, *others], strict=True))
         names = self._names()
-        ports = free_ports(len(names) + 1)
-        self._ingest_port = self._ingest_port or ports[-1]
-        for (name, (kind, own)), port in zip(names.items(), ports[:-1], strict=True):
+        for (name, (kind, own)), port in zip(names.items(), free_ports(len(names)), strict=True):
             self.services[name] = self._service(name, kind, port, own)
         for service in self.services.values():
             service.launch()
@@ -163,11 +178,13 @@ class Stack(Started):
 
     def _names(self) -> dict[str, tuple[str, dict[str, object]]]:
         """Each service's name, its package, and the settings that only it has."""
-        database: dict[str, object] = {"database": f"sqlite:////{str(self.database.absolute()).lstrip('/')}"}
-        named: dict[str, tuple[str, dict[str, object]]] = {
-            "result-delivery": ("result_delivery", database),
-        }
-        schedulers = [_numbered("scheduler", number) for number in range(1, self._schedulers + 1)]
+        file = f"sqlite:////{str(self.database.absolute()).lstrip('/')}"
+        database: dict[str, object] = {"database": self._database_url or file}
+        deliveries = _replicas("result-delivery", self._deliveries)
+        named: dict[str, tuple[str, dict[str, object]]] = dict.fromkeys(
+            deliveries, ("result_delivery", database)
+        )
+        schedulers = _replicas("scheduler", self._schedulers)
         named |= {name: ("scheduler", {"replicas": ",".join(schedulers)}) for name in schedulers}
         for number, backend in enumerate(self._backends, start=1):
             own = {
@@ -177,14 +194,13 @@ class Stack(Started):
                 "limit": backend.limit,
             }
             named[_numbered("inference-worker", number)] = ("inference_worker", own)
-        named["ingest"] = ("ingest", {**database, "port": None, "id_key": self._id_key})
+        for name, port in self._ingest_ports.items():
+            named[name] = ("ingest", {**database, "port": port, "id_key": self._id_key})
         return named
 
     def _service(self, name: str, kind: str, health_port: int, own: dict[str, object]) -> ServiceProcess:
-        if "port" in own:
-            own["port"] = self._ingest_port
         shared = {
-            "kafka": self.bootstrap,
+            "kafka": self._kafka_of(name) if self._kafka_of else self.bootstrap,
             "prefix": self.prefix,
             "policy": self.policy_path,
             "name": name,
@@ -197,7 +213,7 @@ class Stack(Started):
             env=env,
             log_path=self.folder / "logs" / f"{name}.log",
             health_port=health_port,
-            api_port=self._ingest_port if kind == "ingest" else None,
+            api_port=self._ingest_ports.get(name),
         )
 
 
@@ -210,6 +226,10 @@ def environment_of(settings: type[ServiceSettings], values: Mapping[str, object]
         raise ValueError(f"{settings.__name__} has no {', '.join(sorted(unknown))}")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     return inherited | {env_names(settings, name)[0]: str(value) for name, value in values.items()}
+
+
+def _replicas(name: str, count: int) -> list[str]:
+    return [_numbered(name, number) for number in range(1, count + 1)]
 
 
 def _numbered(name: str, number: int) -> str:
