@@ -4,6 +4,7 @@ Invariant: a limit that contradicts another ends the program with a sentence bef
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -91,14 +92,18 @@ def admission_of(arguments: argparse.Namespace) -> Admission:
     )
 
 
-def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line, with `made_profile` and `lengths` made of it. Ends the program when it is wrong."""
-    made = parser()
-    arguments = made.parse_args(argv)
+def understood(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line, with `made_profile` and `lengths` made of it. Raises ValueError for what can't be meant."""
+    arguments = parser().parse_args(argv)
     if not arguments.time_scale > 0:
-        made.error("time-scale is greater than 0")
-    try:
-        arguments.made_profile, arguments.lengths = profile_of(arguments), lengths_of(arguments.output_tokens)
-    except ValueError as error:
-        made.error(str(error))
+        raise ValueError("time-scale is greater than 0")
+    arguments.made_profile, arguments.lengths = profile_of(arguments), lengths_of(arguments.output_tokens)
     return arguments
+
+
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """As `understood`, of this process's own command line; ends the program when it is wrong."""
+    try:
+        return understood(sys.argv[1:] if argv is None else argv)
+    except ValueError as error:
+        parser().error(str(error))

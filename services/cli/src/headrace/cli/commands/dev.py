@@ -1,22 +1,18 @@
 """`headrace dev`: what a developer starts by hand. Each runs until Ctrl-C and leaves no process."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace.cli.commands.engine import engine
 from headrace.cli.commands.schemas import schemas
 from headrace.cli.commands.up import up
 from headrace.cli.downloads import showing_downloads
 from headrace.cli.options import AsJson
-from headrace.cli.terminal import say, say_json
-from headrace.cli.until_stopped import Interrupted, until_stopped
+from headrace.cli.serving import run_until_stopped
 from headrace.devkit.kafka import KafkaCluster
 from headrace.devkit.model import ModelServer
-from headrace.devkit.served import EngineProcess
-from headrace.devkit.started import Started
 
 Port = Annotated[int | None, typer.Option(help="Port; default: a free one.")]
 Slots = Annotated[int, typer.Option(help="Requests that run at once.")]
@@ -40,40 +36,10 @@ def kafka(
     """Run a real Kafka until Ctrl-C; prints its address."""
     with showing_downloads(quiet=as_json) as progress:
         cluster = KafkaCluster(nodes=nodes, folder=folder, progress=progress)
-        _run_until_stopped(cluster, lambda: ("kafka", cluster.bootstrap), as_json=as_json)
+        run_until_stopped(cluster, lambda: ("kafka", cluster.bootstrap), as_json=as_json)
 
 
 def model(port: Port = None, slots: Slots = 4, as_json: AsJson = False) -> None:
     """Run the small real model (SmolLM2, on CPU) until Ctrl-C. Prints its URL."""
     server = ModelServer(port=port, slots=slots)
-    _run_until_stopped(server, lambda: ("model", server.url), as_json=as_json)
-
-
-def engine(
-    port: Port = None,
-    token_ms: Annotated[float, typer.Option(help="Milliseconds a token.")] = 0,
-    name: Annotated[str, typer.Option("--model", help="The model name it serves.")] = "fake",
-    as_json: AsJson = False,
-) -> None:
-    """Run the fake engine until Ctrl-C; prints its URL."""
-    server = EngineProcess("--model", name, "--token-ms", str(token_ms), port=port)
-    _run_until_stopped(server, lambda: ("engine", server.url), as_json=as_json)
-
-
-def _run_until_stopped(server: Started, about: Callable[[], tuple[str, str]], *, as_json: bool) -> None:
-    """Starts it, says where it is, waits for the signal, stops it."""
-    with until_stopped() as stopped, ExitStack() as undo:
-        stopped.eager = True
-        try:
-            undo.callback(server.stop)
-            undo.callback(stopped.calm)
-            server.start()
-            what, address = about()
-            if as_json:
-                say_json({what: address})
-            else:
-                say(f"{what} answers at {address}; Ctrl-C stops it.")
-            stopped.calm()
-            stopped.wait()
-        except Interrupted:
-            return
+    run_until_stopped(server, lambda: ("model", server.url), as_json=as_json)
