@@ -41,7 +41,7 @@ WALL_MS = 1_700_000_000_000
 TURN_MS = 50
 
 
-def run_of(number: int, *, boot: str, epoch: int = 1, finish_by_ms: int | None = None) -> Run:
+def run_of(number: int, *, boot: str, epoch: int = 1, finish_by_ms: int | None = None, trial: int = 0) -> Run:
     request = RequestRecord(
         id=f"req_{number}", tenant="acme", pool="small", tier="standard", partition=3, model="m",
         route="/v1/chat/completions", accepted_ms=WALL_MS, payload=Payload(size=2), gateway=1,
@@ -49,7 +49,7 @@ def run_of(number: int, *, boot: str, epoch: int = 1, finish_by_ms: int | None =
     )  # fmt: skip
     return Run(
         epoch=epoch, boot=boot, attempt=AttemptId(epoch, number), attempts=1,
-        origin=Origin("requests.small.standard", 3, number), request=request, charge=7,
+        origin=Origin("requests.small.standard", 3, number), request=request, charge=7, trial=trial,
     )  # fmt: skip
 
 
@@ -81,8 +81,10 @@ class World:
         self.position += len(commands)
         self.give(LaneRead(self.boot, self.position, commands))
 
-    def run(self, number: int, *, epoch: int = 1, finish_by_ms: int | None = None) -> AttemptId:
-        run = run_of(number, boot=self.boot, epoch=epoch, finish_by_ms=finish_by_ms)
+    def run(
+        self, number: int, *, epoch: int = 1, finish_by_ms: int | None = None, trial: int = 0
+    ) -> AttemptId:
+        run = run_of(number, boot=self.boot, epoch=epoch, finish_by_ms=finish_by_ms, trial=trial)
         self.send(Work(run, b"{}"))
         return run.attempt
 

@@ -400,3 +400,31 @@ def test_started_work_is_what_the_command_carried() -> None:
     assert isinstance(start, Start)
     assert (start.work.run.attempt, start.work.value) == (attempt, b"{}")
     assert attempt == AttemptId(1, 1)
+
+
+def test_a_trial_is_reported_and_the_report_acknowledged_before_it_is_started() -> None:
+    world = World().serve()
+    world.drops = lambda output: isinstance(output, SendWorker)
+    attempt = world.run(1, trial=1)
+    world.pass_time(1 * S)
+    assert world.started() == [], (
+        "were it to kill this worker, its owner wouldn't know that it had been started"
+    )
+    world.drops = lambda _: False
+    world.pass_time(1 * S)
+    assert world.started() == [attempt]
+    [first, *_] = [report for report in world.records(Report) if report.held]
+    assert [(held.attempt, held.running, held.trial) for held in first.held] == [(attempt, False, 1)]
+    world.end(attempt, ANSWER)
+    world.turn(4)
+    assert [record.trial for record in world.records(AttemptRecord)] == [1]
+
+
+def test_a_process_that_gives_its_boot_up_says_so_in_the_next_one() -> None:
+    world = World().serve()
+    assert world.report.instead_of is None
+    given_up = world.boot
+    world.send(Buried(epoch=1, boot=given_up))
+    world.turn(8)
+    assert world.report.boot != given_up
+    assert world.report.instead_of == given_up

@@ -6,12 +6,15 @@ the next; a value that doesn't fit is left out, and the header says where the or
 
 from headrace.bus.messages import Headers, Message, Place, Received
 from headrace.contracts.codec import HEADER, encode
+from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.observations import DeadLetter
 from headrace.contracts.topics import TOPICS, TopicKind
 from headrace.contracts.values import cut_sentence
 
 ORIGINAL_HEADER = "headrace-original"
+MOST_DEATHS = 12
+"""The last deaths that a letter tells of, so that the history of a long search fits beside the original's headers."""
 _ROOM_FOR_BATCH = 1024
 """What Kafka adds to a lone record, and to spare."""
 
@@ -27,6 +30,7 @@ def dead_letter(
     id: str | None = None,  # noqa: A002 - the record's own field
     tenant: str | None = None,
     attempts: int = 0,
+    deaths: tuple[Death, ...] = (),
     max_bytes: int = TOPICS[TopicKind.DLQ].max_message_bytes,
 ) -> Message:
     """The dead letter of `record`, for the partition `dlq`. `at_ms` is Unix ms, `by` the service's name.
@@ -44,6 +48,7 @@ def dead_letter(
         id=id,
         tenant=tenant,
         attempts=attempts,
+        deaths=deaths[-MOST_DEATHS:],
     )
     head: Headers = ((HEADER, encode(letter)),)
     kept = head + tuple((_renamed(name), value) for name, value in record.headers)

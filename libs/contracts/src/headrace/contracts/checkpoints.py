@@ -6,6 +6,8 @@ Invariant: a checkpoint only saves reading from the beginning; all of it is a fo
 
 from msgspec import Struct
 
+from headrace.contracts.deaths import Death
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.values import Count, Name, Origin, Port16, WallMs
 
@@ -78,7 +80,11 @@ class TierCounter(Struct, frozen=True, kw_only=True, tag="tier_counter"):
 
 
 class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retrying"):
-    """Key `retrying/{id}`: what is known of a request that failed before and isn't finished."""
+    """Key `retrying/{id}`: what is known of a request that failed before and isn't finished.
+
+    `deaths` are the keys of those of which it is a suspect. `group`: with whom it is tried apart from all other work; None:
+    it runs like any other. `gave_up`: no further attempt, it is to end with this kind.
+    """
 
     id: str
     origin: Origin
@@ -86,6 +92,9 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     attempts: Count
     due_ms: WallMs
     suspect: bool = False
+    deaths: tuple[str, ...] = ()
+    group: str | None = None
+    gave_up: FailureKind | None = None
 
 
 class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished"):
@@ -102,5 +111,13 @@ class Forgotten(Struct, frozen=True, kw_only=True, tag="forgotten"):
 
 
 StateRecord = (
-    Ownership | Finished | Positions | TenantCounter | TierCounter | Retrying | RecentlyFinished | Forgotten
+    Ownership
+    | Finished
+    | Positions
+    | TenantCounter
+    | TierCounter
+    | Retrying
+    | Death
+    | RecentlyFinished
+    | Forgotten
 )

@@ -24,7 +24,8 @@ class CancelReason(StrEnum):
 class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
     """Carry out this attempt. The record's value is the request's payload: workers don't read `requests`.
 
-    `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed.
+    `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed. So is `trial`: how many suspects
+    of a death run at this worker now, and nothing else; 0: normal work.
     """
 
     epoch: Count
@@ -35,6 +36,7 @@ class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
     request: RequestRecord
     charge: Count = 0
     dispatched_ms: WallMs | None = None
+    trial: Count = 0
 
 
 class Cancel(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel"):

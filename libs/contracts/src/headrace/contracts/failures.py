@@ -40,6 +40,7 @@ class FailureKind(StrEnum):
     DEADLINE_PASSED = "deadline_passed"
     CANCELLED_BY_CALLER = "cancelled_by_caller"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    KILLED_WORKERS = "killed_workers"
     UNDECODABLE = "undecodable"
     EMPTY_RECORD = "empty_record"
     LYING_RECORD = "lying_record"
@@ -117,6 +118,13 @@ FAILURES: dict[FailureKind, FailureRule] = {
     ),
     _K.ATTEMPTS_EXHAUSTED: _final(
         Fault.BACKEND, 502, "server_error", "Every attempt that the request may use has failed."
+    ),
+    # not a 5xx: clients send those again by themselves
+    _K.KILLED_WORKERS: _final(
+        Fault.BACKEND,
+        422,
+        "invalid_request_error",
+        "The worker or engine that ran it died each time, also when it ran nothing else.",
     ),
     _K.UNDECODABLE: _final(Fault.CALLER, 400, "invalid_request_error", "The record can't be decoded."),
     _K.EMPTY_RECORD: _final(Fault.CALLER, 400, "invalid_request_error", "The record has no value."),

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.values import Count, Name, Port16, Sentence, WallMs
 
@@ -46,7 +47,8 @@ QueueStateRecord = QueueState | Standby
 
 class DeadLetter(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="dead_letter"):
     """Why a record was taken out of service. The value is the record's original value, untouched; its original headers
-    follow under their own names, but for `headrace`, which becomes `headrace-original`.
+    follow under their own names, but for `headrace`, which becomes `headrace-original`. `deaths`: the workers and engines
+    that went down while they held this request, oldest first.
     """
 
     reason: FailureKind
@@ -59,3 +61,4 @@ class DeadLetter(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="dea
     id: str | None = None
     tenant: Name | None = None
     attempts: Count = 0
+    deaths: tuple[Death, ...] = ()

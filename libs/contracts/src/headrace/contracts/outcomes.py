@@ -62,7 +62,7 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
 
     `charge` is what the scheduler charged at dispatch, in micro service units, echoed. `retry_ms` (RetryAt) is the earliest
     instant of the next try as far as the worker knows; `started` false: the backend never saw it. `model` is the name that
-    the backend is called with; None in records of writers that didn't say.
+    the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`.
     """
 
     id: str
@@ -82,3 +82,4 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     usage: Usage = Usage()
     times: Times = Times()
     model: Name | None = None
+    trial: Count = 0

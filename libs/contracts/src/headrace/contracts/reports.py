@@ -12,7 +12,7 @@ from headrace.contracts.values import Count, Name, Origin, Port16
 class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One attempt in a worker's hands, with all that a new owner needs to account for it.
 
-    `tokens` is the number of completion tokens so far; `running`: the backend has it.
+    `tokens` is the number of completion tokens so far; `running`: the backend has it. `trial` is echoed from the `run`.
     """
 
     attempt: AttemptId
@@ -24,13 +24,15 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     charge: Count = 0
     tokens: Count = 0
     running: bool = False
+    trial: Count = 0
 
 
 class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"):
     """A worker's snapshot, each 500 ms and on fences. The first one registers the boot.
 
     `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
-    `limit` is how many attempts it may hold at a time. `healthy`: its backend answers.
+    `limit` is how many attempts it may hold at a time. `healthy`: its backend answers. `instead_of`: the boot before this
+    one, which the same process gave up by itself, so that nothing has killed it.
     """
 
     worker: Name
@@ -42,6 +44,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     held: tuple[Held, ...] = ()
     healthy: bool = True
     draining: bool = False
+    instead_of: str | None = None
 
 
 class Gone(Struct, frozen=True, kw_only=True, tag="gone"):

@@ -26,16 +26,20 @@ _OUTAGES = frozenset({FailureKind.BACKEND_UNAVAILABLE, FailureKind.ENGINE_DIED})
 class Boot:
     """State of one boot. `buried`: the owner has declared it dead; `leaving`: its process ends, which no command undoes.
 
-    `healthy` and `draining` are the core's, carried over boots.
+    `healthy` and `draining` are the core's, carried over boots. `instead_of`: the boot that this process gave up before. Its
+    attempts were aborted, and the owner is told so: whatever it held then has killed nobody.
     """
 
-    def __init__(self, found: LaneFound, *, worker: str, limit: int, timings: Timings, now: Now) -> None:
+    def __init__(
+        self, found: LaneFound, *, worker: str, limit: int, timings: Timings, now: Now,
+        instead_of: str | None = None,
+    ) -> None:  # fmt: skip
         self.id, self.lane, self.position = found.boot, found.lane, found.position
         self.epoch, self.healthy = 0, True
         self.buried, self.draining, self.leaving = False, False, False
         self.lease, self.pings, self._trust = Lease(timings, now), Pings(timings, now), Trust()
         self.holdings = Holdings(worker=worker, boot=found.boot, timings=timings)
-        self._worker, self._limit = worker, limit
+        self._worker, self._limit, self._instead_of = worker, limit, instead_of
         self._seen: dict[AttemptId, None] = {}
 
     def turn(self, now: Now) -> None:
@@ -55,6 +59,7 @@ class Boot:
             held=self.holdings.report(),
             healthy=self.healthy,
             draining=self.draining,
+            instead_of=self._instead_of,
         )
 
     def read(self, read: LaneRead, now: Now) -> Iterator[Output]:
@@ -108,7 +113,7 @@ class Boot:
                 self.holdings.end(holding, unstarted(FailureKind.DEADLINE_PASSED), now)
             elif free > 0 and not trusted:
                 self.holdings.hand_back(holding, FailureKind.WORKER_NOT_LEASED, now)
-            elif free > 0:
+            elif free > 0 and self.lease.is_known(holding.after_report):
                 free -= 1
                 holding.stage = Stage.RUNNING
                 yield Start(holding.work)
@@ -149,6 +154,9 @@ class Boot:
         if work.run.attempt not in self._seen:
             self._remember(work.run.attempt)
             holding = self.holdings.take(work)
+            if work.run.trial:  # should the worker die of it, the owner must know that it had been started
+                holding.after_report = self.lease.next_number
+                self.lease.report_now(now)
             if self.draining:
                 self.holdings.hand_back(holding, FailureKind.WORKER_DRAINED, now)
             elif not self._trust.given(self.pings):

@@ -68,6 +68,7 @@ class WorkerCore:
         self._worker, self._limit, self._timings = worker, limit, timings
         self.phase = Phase.LOOKING
         self._boot: Boot | None = None
+        self._given_up: str | None = None
         self._healthy, self._looking, self._stopping = True, False, False
         self._drained = False
         self._drain_since: int | None = None
@@ -133,6 +134,7 @@ class WorkerCore:
 
     def _anew(self) -> None:
         """Drop the boot with all that it holds: its owner takes it for dead, or soon will."""
+        self._given_up = self._boot.id if self._boot is not None else self._given_up
         self._boot, self._drain_since, self.phase = None, None, Phase.LOOKING
         self._out.append(AbortAll())
         self._look()
@@ -161,7 +163,10 @@ class WorkerCore:
         self._looking = False
         if self._stopping or self._boot is not None:
             return
-        self._boot = Boot(found, worker=self._worker, limit=self._limit, timings=self._timings, now=now)
+        self._boot = Boot(
+            found, worker=self._worker, limit=self._limit, timings=self._timings, now=now,
+            instead_of=self._given_up,
+        )  # fmt: skip
         self._boot.healthy, self._gone_at = self._healthy, now.boot_ms
         self._boot.draining = self._drained
         self.phase = Phase.REGISTERING

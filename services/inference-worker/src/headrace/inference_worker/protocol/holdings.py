@@ -32,7 +32,10 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class Holding:
-    """One attempt. `send_at` is the instant (ms since boot) of the next write; None while one is under way."""
+    """One attempt. `send_at` is the instant (ms since boot) of the next write; None while one is under way.
+
+    `after_report`: it isn't started before the report of this number, which shows it, is acknowledged; 0: at once.
+    """
 
     work: Work
     stage: Stage = Stage.WAITING
@@ -42,6 +45,7 @@ class Holding:
     result: ResultRecord | None = None
     record: AttemptRecord | None = None
     send_at: int | None = None
+    after_report: int = 0
 
     @property
     def attempt(self) -> AttemptId:

@@ -16,11 +16,20 @@ class Lease:
         self._acknowledged_begin = now.boot_ms
         self._under_way: tuple[int, int] | None = None
         self._next = now.boot_ms
-        self._number = 0
+        self._number = self._acknowledged = 0
 
     def report_now(self, now: Now) -> None:
         """Something happened that the owner waits to hear: report as soon as none is under way."""
         self._next = min(self._next, now.boot_ms)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next report that will be begun: it tells all that is so now."""
+        return self._number + 1
+
+    def is_known(self, number: int) -> bool:
+        """Whether this report, or one after it, is acknowledged: the owner reads it."""
+        return self._acknowledged >= number
 
     @property
     def under_way(self) -> bool:
@@ -45,7 +54,7 @@ class Lease:
         if not acknowledged:
             self._next = now.boot_ms + ms(self._timings.resend_after)
             return False
-        self._acknowledged_begin = begun
+        self._acknowledged_begin, self._acknowledged = begun, number
         return True
 
     def lapsed(self, now: Now) -> bool:

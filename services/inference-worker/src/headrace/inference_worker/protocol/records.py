@@ -59,6 +59,7 @@ def attempt_of(
         charge=run.charge,
         started=outcome.started,
         retry_ms=settlement.retry_ms,
+        trial=run.trial,
         failure=_cut(settlement.failure),
         usage=outcome.usage,
         times=_times(run, outcome),
@@ -78,6 +79,7 @@ def held_of(run: Run, *, tokens: int, running: bool) -> Held:
         charge=run.charge,
         tokens=tokens,
         running=running,
+        trial=run.trial,
     )
 
 

@@ -8,6 +8,7 @@ from headrace.bus.messages import Received
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.commands import Commands
@@ -15,6 +16,7 @@ from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Known, lie_in_attempt
 from headrace.scheduler.decisions.what_it_costs import spent_cost
 from headrace.scheduler.state.tracked import Phase
@@ -32,9 +34,10 @@ class AttemptLog:
         returning: Returning,
         commands: Commands,
         endings: Endings,
+        suspicion: Suspicion,
     ) -> None:
         self._state, self._finishing, self._returning = state, finishing, returning
-        self._commands, self._endings = commands, endings
+        self._commands, self._endings, self._suspicion = commands, endings, suspicion
 
     def read(self, received: Received) -> None:
         """One record."""
@@ -88,6 +91,8 @@ class AttemptLog:
         state.accounts.settle(record.tier, record.tenant, cost)
 
     def _finish(self, record: AttemptRecord) -> None:
+        if record.status is Status.SUCCEEDED:
+            self._suspicion.did_well(record.worker)
         held = self._state.held.of(record.id)
         if held is not None:
             self._returning.let_go(held)
@@ -111,12 +116,20 @@ class AttemptLog:
         kind: FailureKind | None = record.failure.kind if record.failure is not None else None
         if kind in _HANDED_BACK:
             self._spare(record)
-        self._returning.failed(
-            record.id,
-            record.origin,
-            record.attempt,
-            record.attempts,
-            kind,
+        self._returning.failed(self._as_failed(record, kind))
+
+    def _as_failed(self, record: AttemptRecord, kind: FailureKind | None) -> FailedAttempt:
+        return FailedAttempt(
+            id=record.id,
+            origin=record.origin,
+            attempt=record.attempt,
+            attempts=record.attempts,
+            kind=kind,
             started=record.started,
+            at_ms=record.times.finished_ms or self._state.now.wall_ms,
             earliest_ms=record.retry_ms,
+            worker=record.worker or "unknown",
+            boot=record.boot or "",
+            trial=record.trial,
+            message="" if record.failure is None else record.failure.message,
         )

@@ -5,6 +5,7 @@ standing by and rebuilding, so nothing here is undone.
 """
 
 import dataclasses
+from datetime import timedelta
 
 from headrace.bus.messages import Message, message_of
 from headrace.contracts.checkpoints import (
@@ -20,6 +21,9 @@ from headrace.contracts.checkpoints import (
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.timings import ms
+
+_KEPT_MS = ms(timedelta(hours=1))
+"""Deaths of an hour ago say nothing about what runs now."""
 
 
 class Checkpoints:
@@ -100,6 +104,9 @@ class Checkpoints:
         state = self._state
         state.settled.forget_before(state.minute)
         state.dirty.update(
+            f"death/{key}" for key in state.suspects.forget_before(state.now.wall_ms - _KEPT_MS)
+        )
+        state.dirty.update(
             f"recent/{minute}/{piece}" for minute, piece in state.recent.forget_before(state.minute)
         )
 
@@ -161,6 +168,9 @@ class Checkpoints:
         if kind == "retrying":
             record = self._state.retrying.get(rest)
             return self._forgotten(key) if record is None else self._message(key, record)
+        if kind == "death":
+            death = self._state.suspects.deaths.get(rest)
+            return self._forgotten(key) if death is None else self._message(key, death)
         minute, piece = (int(part) for part in rest.split("/"))
         ids = self._state.recent.pieces.get((minute, piece))
         if ids is None:

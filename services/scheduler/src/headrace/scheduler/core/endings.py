@@ -132,9 +132,11 @@ class Endings:
             self._finishing.finish(ending.id, ending.origin)
 
     def _letter(self, tracked: Tracked, failure: Failure) -> Message:
-        state = self._state
+        state, known = self._state, self._state.retrying.get(tracked.id)
+        keys = () if known is None else known.deaths
+        deaths = tuple(state.suspects.deaths[key] for key in keys if key in state.suspects.deaths)
         return dead_letter_message(
-            state.setting, tracked.received, failure, state.now, tracked.record, tracked.used
+            state.setting, tracked.received, failure, state.now, tracked.record, tracked.used, deaths
         )
 
     def _records(

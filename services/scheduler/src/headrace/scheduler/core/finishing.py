@@ -25,6 +25,7 @@ class Finishing:
             state.dirty.add(f"recent/{piece[0]}/{piece[1]}")
         if state.retrying.pop(request_id, None) is not None:
             state.dirty.add(f"retrying/{request_id}")
+        state.suspects.leave(request_id)
         state.cancels.pop(request_id, None)
         state.overdue.discard(request_id)
         tracked = state.tracked.pop(request_id, None)

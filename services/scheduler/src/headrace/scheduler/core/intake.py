@@ -106,12 +106,22 @@ class Intake:
         if held is not None:
             tracked.phase, tracked.last = Phase.HELD, held.attempt
             self._state.expiries.put(tracked)
-        elif tracked.used >= self._state.setting.pool_policy.max_attempts:
-            self._dead_letter(tracked, FailureKind.ATTEMPTS_EXHAUSTED)
+        elif (kind := self._gave_up(tracked)) is FailureKind.DEADLINE_PASSED:
+            self._endings.expire(tracked, kind)
+        elif kind is not None:
+            self._dead_letter(tracked, kind)
         elif tracked.due_ms > self._state.now.wall_ms:
             self._returning.wait_until_due(tracked)
         else:
             self._returning.wait(tracked)
+
+    def _gave_up(self, tracked: Tracked) -> FailureKind | None:
+        """Why it isn't to be tried again, as an attempt settled that was read before the request itself."""
+        before = self._state.retrying.get(tracked.id)
+        if before is None or before.gave_up is not None:
+            return None if before is None else before.gave_up
+        exhausted = before.attempts >= self._state.setting.pool_policy.max_attempts and not before.deaths
+        return FailureKind.ATTEMPTS_EXHAUSTED if exhausted else None
 
     def _dead_letter(self, tracked: Tracked, kind: FailureKind, detail: str = "") -> None:
         self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(kind, detail))

@@ -14,15 +14,18 @@ from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.control_log import ControlLog
+from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
+from headrace.scheduler.core.suspicion import Suspicion
 from headrace.scheduler.core.worker_log import TickSent, WorkerLog
 from headrace.scheduler.state.lanes import Sent
 from headrace.scheduler.timings import ms
@@ -38,14 +41,26 @@ class PoolCore:
         self.state = state
         self._finishing = Finishing(state)
         self._endings = Endings(state, self._finishing)
-        returning = Returning(state, self._endings)
+        suspicion = Suspicion(state)
+        returning = Returning(state, self._endings, suspicion)
         self._commands = Commands(state, returning, self._endings)
         self._intake = Intake(state, self._finishing, self._endings, returning)
-        self._attempts = AttemptLog(state, self._finishing, returning, self._commands, self._endings)
+        self._attempts = AttemptLog(
+            state, self._finishing, returning, self._commands, self._endings, suspicion
+        )
         self._workers = WorkerLog(state, returning, self._commands, self._endings)
         self._answering = Answering(state)
         self._control = ControlLog(state, self._endings, self._commands, self._answering)
-        self._releasing = Releasing(state, self._commands, self._endings)
+        dispatching = Dispatching(state, self._commands)
+        quarantine = Quarantine(state, dispatching)
+        self._releasing = Releasing(
+            state,
+            self._commands,
+            self._endings,
+            returning=returning,
+            quarantine=quarantine,
+            dispatching=dispatching,
+        )
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
         self._gate = Gate(state)

@@ -25,6 +25,7 @@ from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import PendingCancel, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
+from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Workers
@@ -110,6 +111,7 @@ class PoolState:
     recent: ByMinute[str] = field(default_factory=ByMinute)
     settled: ByMinute[AttemptId] = field(default_factory=ByMinute)
     retrying: dict[str, Retrying] = field(default_factory=dict)
+    suspects: Suspects = field(default_factory=Suspects)
     cancels: dict[str, PendingCancel] = field(default_factory=dict)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
@@ -120,7 +122,7 @@ class PoolState:
     caught_up: bool = False
     """Whether `workers` was read to the end noted after the claim: what stood before is history, told by others."""
     dirty: set[str] = field(default_factory=set)
-    """Keys of `retrying/` and `recent/` records to be written with the next checkpoint."""
+    """Keys of `retrying/`, `death/` and `recent/` records to be written with the next checkpoint."""
     out: Outputs = field(default_factory=Outputs)
 
     @classmethod

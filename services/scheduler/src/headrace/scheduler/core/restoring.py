@@ -19,6 +19,7 @@ from headrace.contracts.checkpoints import (
     TierCounter,
 )
 from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.deaths import Death
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState, Setting
 from headrace.scheduler.state.offsets import FinishedOffsets
@@ -69,8 +70,8 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             state.control_read = record.control
         case TenantCounter() | TierCounter():
             _restore_counter(state, record)
-        case Retrying():
-            state.retrying[record.id] = record
+        case Retrying() | Death():
+            _restore_suspicion(state, record)
         case RecentlyFinished():
             for request_id in record.ids:
                 state.recent.add(request_id, record.minute)
@@ -78,6 +79,15 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             pass
         case _:
             assert_never(record)
+
+
+def _restore_suspicion(state: PoolState, record: Retrying | Death) -> None:
+    if isinstance(record, Death):
+        state.suspects.deaths[record.key] = record
+        return
+    state.retrying[record.id] = record
+    if record.group is not None:
+        state.suspects.join(record.id, record.group)
 
 
 def _restore_finished(state: PoolState, record: Finished) -> None:

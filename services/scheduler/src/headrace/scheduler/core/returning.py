@@ -1,28 +1,30 @@
 """Puts requests back into the queue: after a failed, lost or never started attempt, or the death of a worker.
 
 Called by core.attempt_log, core.worker_log and core.commands. Invariant: an attempt's charge is taken back exactly once, and
-only a started attempt is counted.
+only what may have started is counted; what was sent to a worker that died may have.
 """
 
 from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.failures import FailureKind, rule_of
-from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.values import Origin
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.suspicion import FailedAttempt, Standing, Suspicion
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
 
+_SETTLE_MS = 1_000
+"""A suspect isn't tried apart before the others of the same death are known."""
+
 
 class Returning:
     """The ways back."""
 
-    def __init__(self, state: PoolState, endings: Endings) -> None:
-        self._state, self._endings = state, endings
+    def __init__(self, state: PoolState, endings: Endings, suspicion: Suspicion) -> None:
+        self._state, self._endings, self._suspicion = state, endings, suspicion
 
     def let_go(self, held: HeldAttempt) -> None:
         """The attempt is no longer in anybody's hands."""
@@ -37,64 +39,55 @@ class Returning:
         if tracked is not None:
             self.wait(tracked)
 
-    def died(self, held: HeldAttempt) -> None:
-        """The attempt went down with its worker. It counts, and is settled, if it was running."""
-        if not held.running:
-            self.unstarted(held)
-            return
+    def died(self, held: HeldAttempt, worker: str) -> None:
+        """The attempt went down with its worker: it counts, it is settled, and its request is suspected of the death."""
         self.let_go(held)
         if self._state.settled.add(held.attempt, self._state.minute) is not None:
             cost = held.tokens * self._state.setting.pool_policy.cost.completion
             self._state.accounts.settle(held.tier, held.tenant, cost)
         self._state.count("attempts_worker_died")
         self.failed(
-            held.id,
-            held.origin,
-            held.attempt,
-            held.attempts,
-            FailureKind.WORKER_DIED,
-            started=True,
-            earliest_ms=None,
+            FailedAttempt(
+                id=held.id,
+                origin=held.origin,
+                attempt=held.attempt,
+                attempts=held.attempts,
+                kind=FailureKind.WORKER_DIED,
+                started=True,
+                at_ms=self._state.now.wall_ms,
+                worker=worker,
+                boot=held.boot,
+                trial=held.trial,
+            )
         )
 
-    def failed(
-        self,
-        request_id: str,
-        origin: Origin,
-        attempt: AttemptId,
-        attempts: int,
-        kind: FailureKind | None,
-        *,
-        started: bool,
-        earliest_ms: int | None,
-    ) -> None:
+    def failed(self, failed: FailedAttempt) -> None:
         """An attempt failed in a way that another may mend: try again later, or give up."""
-        state, tracked = self._state, self._state.tracked.get(request_id)
-        verdict = when_to_retry(
-            kind,
-            attempts=attempts,
-            started=started,
-            max_attempts=state.setting.pool_policy.max_attempts,
-            earliest_ms=earliest_ms,
-            finish_by_ms=None if tracked is None else tracked.record.finish_by_ms,
-            wall_ms=state.now.wall_ms,
-            random=state.setting.random(),
-        )
-        suspect = kind is not None and rule_of(kind).suspect
-        self._remember(request_id, origin, attempt, verdict, suspect=suspect)
+        tracked = self._state.tracked.get(failed.id)
+        standing = self._suspicion.stands(failed)
+        verdict = self._verdict(failed, standing, tracked)
+        self._suspicion.keep(failed.id, standing)
+        self._remember(failed, standing, verdict)
         if tracked is None:
             return
-        tracked.last = max(tracked.last, attempt)
+        tracked.last = max(tracked.last, failed.attempt)
         if isinstance(verdict, Again):
             self._delay(tracked, verdict)
         else:
-            self._give_up(tracked, verdict, kind)
+            self._give_up(tracked, verdict, failed.kind)
 
     def wait(self, tracked: Tracked) -> None:
         """It may run now."""
-        self._state.queue.put(tracked)
+        self.may_run(tracked)
         self._state.expiries.put(tracked)
         self._state.ages[tracked.record.tier].put(tracked)
+
+    def may_run(self, tracked: Tracked) -> None:
+        """Into the queue; who is kept apart is fetched by core.quarantine."""
+        if tracked.id in self._state.suspects.group_of:
+            tracked.phase = Phase.DELAYED
+        else:
+            self._state.queue.put(tracked)
 
     def wait_until_due(self, tracked: Tracked) -> None:
         """It may run at its `due_ms`."""
@@ -103,6 +96,31 @@ class Returning:
         tracked.phase = Phase.DELAYED
         for heap in (self._state.delays, self._state.expiries, self._state.ages[tracked.record.tier]):
             heap.put(tracked)
+
+    def came_back(self, boot: str) -> None:
+        """A boot that was taken for dead had only lost touch: nobody is suspected of its death."""
+        for request_id in self._suspicion.acquit(boot):
+            tracked = self._state.tracked.get(request_id)
+            if tracked is not None and tracked.phase is Phase.DELAYED:
+                self.wait_until_due(tracked)
+
+    def _verdict(self, failed: FailedAttempt, standing: Standing, tracked: Tracked | None) -> Again | GiveUp:
+        state = self._state
+        if standing.guilty:
+            return GiveUp(FailureKind.KILLED_WORKERS, failed.attempts)
+        earliest_ms = failed.earliest_ms or 0
+        if standing.group is not None:
+            earliest_ms = max(earliest_ms, state.now.wall_ms + _SETTLE_MS)
+        return when_to_retry(
+            failed.kind,
+            attempts=failed.attempts,
+            started=failed.started,
+            max_attempts=state.setting.pool_policy.max_attempts,
+            earliest_ms=earliest_ms,
+            finish_by_ms=None if tracked is None else tracked.record.finish_by_ms,
+            wall_ms=state.now.wall_ms,
+            random=state.setting.random(),
+        )
 
     def _delay(self, tracked: Tracked, again: Again) -> None:
         tracked.used, tracked.due_ms = again.used, again.due_ms
@@ -125,18 +143,17 @@ class Returning:
         )
         self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(verdict.kind, detail))
 
-    def _remember(
-        self, request_id: str, origin: Origin, attempt: AttemptId, verdict: Again | GiveUp, *, suspect: bool
-    ) -> None:
+    def _remember(self, failed: FailedAttempt, standing: Standing, verdict: Again | GiveUp) -> None:
         """Keep it for the next owner, and for the request's record if that hasn't been read yet."""
-        most = self._state.setting.pool_policy.max_attempts
-        before = self._state.retrying.get(request_id)
-        self._state.retrying[request_id] = Retrying(
-            id=request_id,
-            origin=origin,
-            attempt=attempt,
-            attempts=verdict.used if isinstance(verdict, Again) else max(verdict.used, most),
+        self._state.retrying[failed.id] = Retrying(
+            id=failed.id,
+            origin=failed.origin,
+            attempt=failed.attempt,
+            attempts=verdict.used,
             due_ms=verdict.due_ms if isinstance(verdict, Again) else self._state.now.wall_ms,
-            suspect=suspect or (before is not None and before.suspect),
+            suspect=bool(standing.deaths),
+            deaths=standing.deaths,
+            group=standing.group,
+            gave_up=None if isinstance(verdict, Again) else verdict.kind,
         )
-        self._state.dirty.add(f"retrying/{request_id}")
+        self._state.dirty.add(f"retrying/{failed.id}")

@@ -6,6 +6,7 @@ Pure. Invariant: always in this order: dead letter (if any), result, attempt; ea
 from headrace.bus.dead_letters import dead_letter
 from headrace.bus.messages import Message, Received, message_of
 from headrace.contracts.clock import Now
+from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
@@ -96,6 +97,7 @@ def dead_letter_message(
     now: Now,
     record: RequestRecord | None = None,
     attempts: int = 0,
+    deaths: tuple[Death, ...] = (),
 ) -> Message:
     """The record's own bytes, for whoever looks into it."""
     return dead_letter(
@@ -108,4 +110,5 @@ def dead_letter_message(
         id=None if record is None else record.id,
         tenant=None if record is None else record.tenant,
         attempts=attempts,
+        deaths=deaths,
     )

@@ -53,7 +53,7 @@ class WorkerLog:
             worker = state.workers.by_boot(record.boot)
             if worker is not None:
                 self._notice("worker left", worker, warning=False)
-                self._bury(worker, said_goodbye=True)
+                self._bury(worker, harmless=True)
         elif record.lane >= state.setting.policy.topics.lanes:
             self._refuse(received, FailureKind.LYING_RECORD, f"The pool has no lane {record.lane}.")
         else:
@@ -109,8 +109,9 @@ class WorkerLog:
     def _lost(self, held: HeldAttempt) -> None:
         grave = self._state.workers.graves.get(held.boot)
         self._state.count("attempts_lost")
-        if grave is not None and not grave.said_goodbye:
-            self._returning.died(held)
+        never_began = held.trial > 0 and not held.reported  # a trial is reported before it is begun
+        if grave is not None and not grave.harmless and not never_began:
+            self._returning.died(held, grave.worker)
         else:
             self._returning.unstarted(held)
 
@@ -135,17 +136,51 @@ class WorkerLog:
             return
         worker, lesser = state.workers.heard(report)
         if lesser is not None:
-            self._bury(lesser)
+            self._bury(lesser, harmless=report.instead_of == lesser.boot)
+        self._came_back(report.instead_of)
         if self._is_deaf(report):
             self._notice("worker is dead: it doesn't read its lane", worker)
-            self._bury(worker)
+            self._bury(worker, harmless=True)
         elif report.epoch >= state.epoch:
             self._reconcile(report)
 
-    def _bury(self, worker: Worker, *, said_goodbye: bool = False) -> None:
-        self._state.workers.bury(worker, said_goodbye=said_goodbye)
+    def _came_back(self, boot: str | None) -> None:
+        """Its process says itself that it gave this boot up: it had lost touch, and nothing killed it."""
+        grave = None if boot is None else self._state.workers.graves.get(boot)
+        if boot is not None and grave is not None and not grave.harmless:
+            grave.harmless = True
+            self._returning.came_back(boot)
+
+    def _bury(self, worker: Worker, *, harmless: bool = False) -> None:
+        state = self._state
+        state.workers.bury(worker, harmless=harmless)
+        if worker.report.epoch < state.epoch and not harmless:
+            for told in worker.report.held:
+                if self._went_down(told):
+                    self._adopt(worker.report, told)
         for held in self._state.held.of_boot(worker.boot):
             self._miss(held)
+
+    def _went_down(self, told: Held) -> bool:
+        """Whether an attempt of an earlier owner was lost with a worker that never answered this one, and it isn't noted."""
+        state, tracked = self._state, self._state.tracked.get(told.id)
+        before, held = state.retrying.get(told.id), state.held.of(told.id)
+        return not (
+            state.partitions.of(told.origin) is None
+            or told.tier not in state.accounts.tiers
+            or told.attempt in state.settled
+            or state.is_finished(told.id, told.origin)
+            or (before is not None and before.attempt >= told.attempt)
+            or (tracked is not None and (tracked.phase is Phase.ENDING or tracked.last >= told.attempt))
+            or (held is not None and not self._let_go_of_older(held, told))
+        )
+
+    def _let_go_of_older(self, held: HeldAttempt, told: Held) -> bool:
+        """Drop what an earlier boot, dead by now, held of this request; whether that was so."""
+        if held.attempt >= told.attempt or held.boot not in self._state.workers.graves:
+            return False
+        self._returning.let_go(held)
+        return True
 
     def _answer_grave(self, report: Report) -> None:
         grave, state = self._state.workers.graves[report.boot], self._state
@@ -179,7 +214,7 @@ class WorkerLog:
         """It is there; what it has spent beyond its charge is charged now."""
         held.absence = None
         self._state.missing.pop(held.id, None)
-        held.tokens, held.running = told.tokens, told.running
+        held.tokens, held.running, held.reported = told.tokens, told.running, True
         tracked = self._state.tracked.get(held.id)
         prompt = 0 if tracked is None else tracked.record.prompt_tokens
         charge = raised_charge(held.charge, told.tokens, prompt, self._state.setting.pool_policy.cost)
@@ -200,7 +235,8 @@ class WorkerLog:
         state, tracked = self._state, self._state.tracked.get(told.id)
         if told.attempt in state.settled or state.partitions.of(told.origin) is None:
             return  # its outcome has been read: the report is older than that
-        elsewhere = state.held.of(told.id) is not None or (
+        held = state.held.of(told.id)
+        elsewhere = (held is not None and not self._let_go_of_older(held, told)) or (
             tracked is not None and tracked.phase is Phase.ENDING
         )
         if elsewhere or state.is_finished(told.id, told.origin):
@@ -226,6 +262,8 @@ class WorkerLog:
                 offset=-1,
                 tokens=told.tokens,
                 running=told.running,
+                trial=told.trial,
+                reported=True,
             )
         )
         state.accounts.charge(told.tier, told.tenant, told.charge)

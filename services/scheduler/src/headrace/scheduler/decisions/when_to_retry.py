@@ -42,7 +42,8 @@ def when_to_retry(
 ) -> Again | GiveUp:
     """What follows from a failed attempt. `attempts` counts it; `random` in [0, 1) jitters the whole back-off.
 
-    An attempt that never started uses up nothing; one that headrace itself handed back is tried again at once, unless
+    A death ends nobody by its attempts: who is the killer is searched for, and the search has an end of its own. An attempt
+    that never started uses up nothing; one that headrace itself handed back is tried again at once, unless
     `earliest_ms` (Unix ms) says otherwise.
     """
     rule = None if kind is None else rule_of(kind)
@@ -50,7 +51,7 @@ def when_to_retry(
     used = attempts if counts else max(0, attempts - 1)
     if rule is not None and not rule.retryable:
         return GiveUp(kind or FailureKind.ATTEMPTS_EXHAUSTED, used)
-    if used >= max_attempts:
+    if used >= max_attempts and not (counts and rule is not None and rule.suspect):
         return GiveUp(FailureKind.ATTEMPTS_EXHAUSTED, used)
     due_ms = max(wall_ms + _pause_ms(rule, used, random, started=started), earliest_ms or 0)
     if finish_by_ms is not None and due_ms >= finish_by_ms:

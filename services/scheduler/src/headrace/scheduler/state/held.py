@@ -23,7 +23,8 @@ class HeldAttempt:
     """One attempt as the owner believes it to be there.
 
     `offset` is where its `run` stands on the lane: -1 for one that another owner sent, None while that isn't known.
-    `absence`: a report lacks it.
+    `absence`: a report lacks it. `trial`: so many suspects of a death run at its worker, and nothing else; 0: normal work.
+    `reported`: a report has shown it.
     """
 
     attempt: AttemptId
@@ -39,6 +40,8 @@ class HeldAttempt:
     tokens: int = 0
     running: bool = False
     absence: Absence | None = None
+    trial: int = 0
+    reported: bool = False
 
 
 class HeldAttempts:

@@ -28,9 +28,10 @@ class Worker:
 
 @dataclass(slots=True)
 class Grave:
-    """A dead boot: when its further reports were last answered; `said_goodbye`: it left, holding nothing."""
+    """A dead boot: when its further reports were last answered. `harmless`: it left, or lost touch; nothing has killed it."""
 
-    said_goodbye: bool = False
+    worker: str
+    harmless: bool = False
     told_ms: int = -(10**12)
 
 
@@ -56,9 +57,9 @@ class Workers:
         known.report, known.ticks, known.refuses = report, dict(self._ticks), False
         return known, buried
 
-    def bury(self, worker: Worker, *, said_goodbye: bool = False) -> None:
+    def bury(self, worker: Worker, *, harmless: bool = False) -> None:
         """It is dead: a further report of it is answered with `buried`."""
-        self.graves[worker.boot] = Grave(said_goodbye)
+        self.graves[worker.boot] = Grave(worker.name, harmless)
         if self.live.get(worker.name) is worker:
             del self.live[worker.name]
 

@@ -1,0 +1,63 @@
+"""Puts a request into a worker's hands. Called by core.releasing and core.quarantine.
+
+Invariant: a release is an entry in memory and a `run` on the wire, charged to its tenant at once.
+"""
+
+from headrace.contracts.commands import Run
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.state.held import HeldAttempt
+from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.workers import Worker
+
+
+class Dispatching:
+    """The way out."""
+
+    def __init__(self, state: PoolState, commands: Commands) -> None:
+        self._state, self._commands = state, commands
+
+    def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
+        """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
+        state, record = self._state, tracked.record
+        if tracked.phase is Phase.WAITING:
+            state.queue.take(tracked, Phase.HELD)
+        tracked.phase = Phase.HELD
+        attempt = state.next_attempt()
+        tracked.last = attempt
+        held = HeldAttempt(
+            attempt=attempt,
+            id=record.id,
+            tenant=record.tenant,
+            tier=record.tier,
+            origin=tracked.origin,
+            attempts=tracked.used + 1,
+            charge=tracked.charge,
+            boot=worker.boot,
+            lane=worker.report.lane,
+            trial=trial,
+        )
+        state.held.add(held)
+        state.accounts.dispatch(record.tier, record.tenant, tracked.charge)
+        state.expiries.put(tracked)
+        self._send(tracked, held)
+
+    def _send(self, tracked: Tracked, held: HeldAttempt) -> None:
+        state, record = self._state, tracked.record
+        run = Run(
+            epoch=state.epoch,
+            boot=held.boot,
+            attempt=held.attempt,
+            attempts=held.attempts,
+            origin=held.origin,
+            request=record,
+            charge=held.charge,
+            dispatched_ms=state.now.wall_ms,
+            trial=held.trial,
+        )
+        waited_ms = max(0, state.now.wall_ms - record.accepted_ms)
+        state.out.waits_ms.append((record.tier, waited_ms))
+        state.count("released")
+        self._commands.send(
+            held.lane, run, held=held, value=tracked.value, trace=tracked.trace, waited_ms=waited_ms
+        )

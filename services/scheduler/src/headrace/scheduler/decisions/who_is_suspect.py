@@ -1,0 +1,34 @@
+"""Whether an attempt's end belongs to a death that is known, and whether a suspect must be kept apart from others.
+
+Called by core.suspicion. Invariant: attempts of one boot that end with their engine's death at about the same time are one
+death; a request is in a death once; nobody is kept apart for a first death.
+"""
+
+from datetime import timedelta
+
+from headrace.contracts.deaths import Death
+from headrace.contracts.failures import FailureKind
+
+SAME_DEATH = timedelta(seconds=5)
+"""An engine's death shows at its connections one after the other, each after a health probe that failed."""
+DEATHS_TO_ISOLATION = 2
+
+
+def is_same_death(
+    death: Death, *, boot: str, kind: FailureKind, at_ms: int, trial: int, known: tuple[str, ...]
+) -> bool:
+    """Whether a request's lost attempt (on `boot`, at `at_ms`, in a trial of so many) is due to this death.
+
+    `known` are the keys of the deaths that the request is a suspect of already: what dies again dies anew.
+    """
+    if (death.boot, death.kind) != (boot, kind) or death.key in known:
+        return False
+    if kind is FailureKind.WORKER_DIED:
+        return True
+    together = (death.trial > 0) is (trial > 0)
+    return together and abs(at_ms - death.at_ms) <= SAME_DEATH // timedelta(milliseconds=1)
+
+
+def must_be_apart(deaths: int) -> bool:
+    """Whether a suspect of so many deaths may run only where nothing else runs: it is common to two of them."""
+    return deaths >= DEATHS_TO_ISOLATION
