@@ -7,7 +7,6 @@ import struct
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import shake_128
-from itertools import chain
 from math import sqrt
 from typing import Any
 
@@ -83,14 +82,21 @@ def read_embedding_ask(body: bytes, reading: Reading) -> EmbeddingAsk:
 
 
 def _texts(given: Any) -> list[str]:  # noqa: ANN401 - whatever JSON a caller sent
-    """A text, texts, token numbers, or lists of token numbers."""
-    if isinstance(given, str):
-        return [given]
+    """One text or list of token numbers, or a list of such."""
+    if isinstance(given, str) or _numbers(given):
+        return [_text(given)]
     if not isinstance(given, list) or not given:
         raise bad("1 validation error:\n  input: a text, or a list of texts or of token numbers", "input")
-    if all(isinstance(one, int) for one in given):
-        return [" ".join(map(str, given))]
-    texts = list(chain.from_iterable(_texts(one) for one in given))
-    if len(texts) != len(given):
-        raise bad("1 validation error:\n  input: lists in lists are token numbers", "input")
-    return texts
+    return [_text(one) for one in given]
+
+
+def _text(given: Any) -> str:  # noqa: ANN401 - likewise
+    if isinstance(given, str):
+        return given
+    if _numbers(given):
+        return " ".join(map(str, given))
+    raise bad("1 validation error:\n  input: each a text or a list of token numbers", "input")
+
+
+def _numbers(given: Any) -> bool:  # noqa: ANN401 - likewise
+    return isinstance(given, list) and bool(given) and all(isinstance(one, int) for one in given)
