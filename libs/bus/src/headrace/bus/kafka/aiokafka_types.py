@@ -129,14 +129,18 @@ def new_consumer(settings: Mapping[str, Any]) -> ConsumerClient:
     return client
 
 
+def inner_client(client: Client) -> Any:  # noqa: ANN401 - aiokafka has no types
+    """What holds the connections: aiokafka's AIOKafkaClient."""
+    untyped: Any = client
+    return getattr(untyped, "client", None) or untyped._client  # noqa: SLF001
+
+
 async def all_places(client: ProducerClient | ConsumerClient) -> set[Place]:
     """All partitions as the brokers have them now. Raises aiokafka's KafkaError.
 
     aiokafka's own public calls wait long for a topic that doesn't exist, or don't tell its partitions.
     """
-    untyped: Any = client
-    inner = getattr(untyped, "client", None) or untyped._client  # noqa: SLF001
-    cluster: Cluster = await inner.fetch_all_metadata()
+    cluster: Cluster = await inner_client(client).fetch_all_metadata()
     return {
         Place(topic, number)
         for topic in cluster.topics()

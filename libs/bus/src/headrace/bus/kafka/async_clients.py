@@ -1,7 +1,7 @@
 """Starts and stops aiokafka clients within bounds. Called by KafkaAsyncProducer and KafkaAsyncReader.
 
-aiokafka by itself tries a first connection once, waits for ever for a producer's id, and for ever for what an idempotent
-producer couldn't send.
+aiokafka by itself tries a first connection once, gives a silent broker its whole request time-out before it asks the next,
+waits for ever for a producer's id, and for ever for what an idempotent producer couldn't send.
 """
 
 import asyncio
@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from headrace.bus.kafka.aiokafka_types import Client, ConsumerClient, ProducerClient
+from headrace.bus.kafka.aiokafka_types import Client, ConsumerClient, ProducerClient, inner_client
 from headrace.bus.kafka.connection import ANSWER_WITHIN
 from headrace.bus.ports import BusUnavailableError
 
 _TRY_AGAIN_S = 0.1
 _STOP_AGAIN_S = 0.5
+_ONE_BROKER_MS = int(ANSWER_WITHIN / timedelta(milliseconds=1)) // 4
+"""How long one broker may take to answer a first question: of three, two may be silent."""
 REQUEST_TIMEOUT_AT_LEAST = timedelta(seconds=1)
 REQUEST_TIMEOUT_AT_MOST = timedelta(seconds=10)
 
@@ -32,7 +34,7 @@ async def started(make: Callable[[], C]) -> C:
         client = make()
         try:
             async with asyncio.timeout_at(deadline):
-                await client.start()
+                await _start(client)
         except (KafkaError, OSError, TimeoutError) as error:
             await client.stop()
             if loop.time() + _TRY_AGAIN_S > deadline:
@@ -43,6 +45,16 @@ async def started(make: Callable[[], C]) -> C:
             raise
         else:
             return client
+
+
+async def _start(client: Client) -> None:
+    """Connects. Each broker is given so little time that this ends by itself: cancelled, it would leave a connection open."""
+    inner = inner_client(client)
+    patience_ms, inner._request_timeout_ms = inner._request_timeout_ms, _ONE_BROKER_MS  # noqa: SLF001
+    try:
+        await client.start()
+    finally:
+        inner._request_timeout_ms = patience_ms  # noqa: SLF001
 
 
 async def stop_producer(client: ProducerClient, within: timedelta) -> None:
@@ -68,10 +80,14 @@ async def stop_consumer(client: ConsumerClient) -> None:
     """Stop a consumer. Its fetcher swallows a cancellation that comes while an assignment takes effect, and its stop() then
     waits for ever: so it is cancelled again until it ends.
     """
-    inner: Any = client
     stopping = asyncio.ensure_future(client.stop())
     while not (await asyncio.wait({stopping}, timeout=_STOP_AGAIN_S))[0]:
         stopping.cancel()
     with suppress(asyncio.CancelledError, KafkaError):
         stopping.result()
-    await inner._client.close()  # noqa: SLF001 twice is no error; the second cancel may have come in its midst
+    # Twice is no error; the second cancel may have come in its midst. A connection that was cancelled is told as one's own
+    # cancellation, which it isn't.
+    closing = asyncio.ensure_future(inner_client(client).close())
+    await asyncio.wait({closing})
+    with suppress(asyncio.CancelledError, KafkaError):
+        closing.result()
