@@ -1,6 +1,7 @@
 """Builds a worker from its settings and runs it. Called by `__main__.py` and by whoever runs all services in one process."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -44,10 +45,13 @@ async def serve(
         known = ", ".join(sorted(policy.pools))
         raise CannotRunError(f"the worker's pool is {settings.pool!r}, but the policy knows {known}")
     wiring = _Wiring(settings, bus, policy, telemetry, timings or settings.timings())
-    if await wiring.topics_are_there(stop):
+    while not stop.is_set():
         async with AsyncExitStack() as stack:
-            service = await wiring.service(stack)
-            await service.run(stop)
+            service = await wiring.connected(stack)
+            if service is not None:
+                await service.run(stop)
+                return
+        await wiring.wait_a_little(stop)
 
 
 class _Wiring:
@@ -61,24 +65,26 @@ class _Wiring:
         self._names, self._counts = TopicNames(settings.prefix), policy.topics.counts()
         self._readiness = telemetry.health.component("worker")
         self._metrics = WorkerMetrics(telemetry.metrics)
+        self._told = False
 
-    async def topics_are_there(self, stop: asyncio.Event) -> bool:
-        """Waits for a broker, and checks the topics; False when told to stop meanwhile. Raises WrongTopicsError."""
-        told = False
-        while not stop.is_set():
-            try:
-                await asyncio.to_thread(self._check_topics)
-            except BusUnavailableError as error:
-                if not told:
-                    get_logger("worker").warning("waiting for Kafka", reason=str(error))
-                told = True
-                self._readiness.not_ready("Kafka doesn't answer")
-                await asyncio.sleep(_BROKER_PAUSE.total_seconds())
-            else:
-                return True
-        return False
+    async def connected(self, stack: AsyncExitStack) -> WorkerService | None:
+        """The service, connected; None while no broker answers. Raises WrongTopicsError."""
+        try:
+            await asyncio.to_thread(self._check_topics)
+            return await self._service(stack)
+        except BusUnavailableError as error:
+            if not self._told:
+                get_logger("worker").warning("waiting for Kafka", reason=str(error))
+            self._told = True
+            self._readiness.not_ready("Kafka doesn't answer")
+            return None
 
-    async def service(self, stack: AsyncExitStack) -> WorkerService:
+    async def wait_a_little(self, stop: asyncio.Event) -> None:
+        """Before the next try; no longer than until told to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _BROKER_PAUSE.total_seconds())
+
+    async def _service(self, stack: AsyncExitStack) -> WorkerService:
         """The service, with everything that `stack` closes when it has ended."""
         settings, name = self._settings, self._telemetry.replica
         backend = self._backend()
