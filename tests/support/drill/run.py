@@ -88,7 +88,7 @@ class _Drill:
         asyncio.run(self._load_and_blows())
         self._say("no more blows")
         self.striker.await_back()
-        self._say("all are back" if not self.striker.broken else "not all are back")
+        self._say("all that come back are back")
         wait_until(self._all_ended, ALL_ENDED)
         unquiet = self._await_rest()
         self._gather()
