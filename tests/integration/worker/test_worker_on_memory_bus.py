@@ -247,3 +247,13 @@ async def test_a_kept_alive_connection_that_was_closed_costs_no_attempt(fake_eng
         await fake_engine.stop()
         await fake_engine.start()
         assert (await stage.ended(await stage.run(chat("again")))).status is Status.SUCCEEDED
+
+
+async def test_a_prompt_that_ends_its_engine_on_a_kept_alive_connection_is_suspect(
+    fake_engine: FakeEngine,
+) -> None:
+    async with staged(MemoryBus(), fake_engine.url) as stage:
+        assert (await stage.ended(await stage.run(chat("warms the connection")))).status is Status.SUCCEEDED
+        record = await stage.ended(await stage.run(chat("[[fault:die]]")))
+        assert record.failure is not None
+        assert (record.failure.kind, record.started) == (FailureKind.ENGINE_DIED, True)

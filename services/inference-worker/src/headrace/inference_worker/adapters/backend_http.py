@@ -131,10 +131,9 @@ class HttpBackend:
         return await self._once_more(call)
 
     async def _once_more(self, call: BackendCall) -> aiohttp.ClientResponse:
+        """Never NOT_CONNECTED: the first time it may have been read, and be what ended the backend."""
         try:
             return await self._post(self._fresh, call, _Attempted())
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise BrokenCallError(Broken.NOT_CONNECTED) from error
         except (aiohttp.ClientError, OSError) as error:
             raise BrokenCallError(Broken.CUT_OFF) from error
 
