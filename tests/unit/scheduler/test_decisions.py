@@ -80,7 +80,11 @@ def test_a_retry_is_never_past_the_deadline_nor_beyond_the_attempts_allowed(
     )
     if isinstance(verdict, GiveUp):
         return
-    assert verdict.used < 4
+    rule = None if kind is None else FAILURES[kind]
+    counts = started and (rule is None or rule.uses_attempt)
+    dies = rule is not None and rule.suspect
+    assert verdict.used < 4 or not counts or dies, "only the search for a killer may go on beyond them"
+    assert verdict.used == (attempts if counts else attempts - 1)
     assert verdict.due_ms >= max(WALL, earliest or 0)
     assert finish_by is None or verdict.due_ms < finish_by
     assert kind is None or FAILURES[kind].retryable
@@ -102,6 +106,7 @@ def test_an_outage_uses_up_no_attempt_and_a_failure_does() -> None:
 
     assert used(FailureKind.BACKEND_UNAVAILABLE) == Again(WALL, 2)
     assert used(FailureKind.WORKER_NOT_LEASED, started=False) == Again(WALL, 2)
+    assert used(FailureKind.WORKER_DIED) == Again(WALL, 3), "who is the killer is searched for"
     assert used(FailureKind.BACKEND_ERROR) == GiveUp(FailureKind.ATTEMPTS_EXHAUSTED, 3)
     assert used(FailureKind.INVALID_REQUEST) == GiveUp(FailureKind.INVALID_REQUEST, 3)
 

@@ -51,7 +51,7 @@ def when_to_retry(
     used = attempts if counts else max(0, attempts - 1)
     if rule is not None and not rule.retryable:
         return GiveUp(kind or FailureKind.ATTEMPTS_EXHAUSTED, used)
-    if used >= max_attempts and not (counts and rule is not None and rule.suspect):
+    if counts and used >= max_attempts and not (rule is not None and rule.suspect):
         return GiveUp(FailureKind.ATTEMPTS_EXHAUSTED, used)
     due_ms = max(wall_ms + _pause_ms(rule, used, random, started=started), earliest_ms or 0)
     if finish_by_ms is not None and due_ms >= finish_by_ms:
