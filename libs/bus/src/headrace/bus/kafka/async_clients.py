@@ -5,7 +5,7 @@ waits for ever for a producer's id, and for ever for what an idempotent producer
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -48,11 +48,28 @@ async def started(make: Callable[[], C]) -> C:
 
 
 async def _start(client: Client) -> None:
-    """Connects. Each broker is given so little time that this ends by itself: cancelled, it would leave a connection open."""
+    """Connects, with little time for each broker. A cancellation waits until the first connection is closed or kept: if that
+    were cancelled, aiokafka would leave it open.
+    """
     inner = inner_client(client)
-    patience_ms, inner._request_timeout_ms = inner._request_timeout_ms, _ONE_BROKER_MS  # noqa: SLF001
+    first = asyncio.ensure_future(_with_little_time(inner, inner.bootstrap))
+    inner.bootstrap = lambda: asyncio.shield(first)
     try:
         await client.start()
+    except BaseException:
+        await asyncio.wait({first})
+        with suppress(KafkaError, OSError):
+            first.result()
+        raise
+    finally:
+        del inner.bootstrap
+
+
+async def _with_little_time(inner: Any, bootstrap: Callable[[], Awaitable[None]]) -> None:  # noqa: ANN401 - untyped
+    """The first connection; later ones have the client's own time again."""
+    patience_ms, inner._request_timeout_ms = inner._request_timeout_ms, _ONE_BROKER_MS  # noqa: SLF001
+    try:
+        await bootstrap()
     finally:
         inner._request_timeout_ms = patience_ms  # noqa: SLF001
 
