@@ -91,20 +91,29 @@ class FaultyBus(MemoryBus):
 class Member:
     """A member that turns when it is told to."""
 
-    def __init__(self, bus: Bus, database: str, name: str = "one", prefix: str = PREFIX) -> None:
-        self.settings = DeliverySettings(name=name, database=database, prefix=prefix)
+    def __init__(
+        self,
+        bus: Bus,
+        database: str,
+        name: str = "one",
+        prefix: str = PREFIX,
+        *,
+        policy: Policy = POLICY,
+        accept_loss: bool = False,
+    ) -> None:
+        self.settings = DeliverySettings(name=name, database=database, prefix=prefix, accept_loss=accept_loss)
         self.telemetry = Telemetry.create(self.settings)
-        self.loop = DeliveryLoop(self.settings, bus=bus, policy=POLICY, telemetry=self.telemetry)
+        self.loop = DeliveryLoop(self.settings, bus=bus, policy=policy, telemetry=self.telemetry)
         self.loop.start()
 
-    def turn_until(self, condition: Callable[[], Any], what: str) -> None:
-        """Turns until the condition holds."""
+    def turn_until(self, condition: Callable[[], Any], what: str, patience: int = 20) -> None:
+        """Turns until the condition holds, for so many seconds at most."""
 
         def turned() -> Any:
             self.loop.turn()
             return condition()
 
-        eventually(turned, what)
+        eventually(turned, what, timedelta(seconds=patience))
 
     def leave(self) -> None:
         """A clean stop."""
@@ -134,8 +143,8 @@ class Member:
 
 
 def topic(kind: TopicKind, prefix: str = PREFIX) -> str:
-    """A topic's name."""
-    return TopicNames(prefix).of(kind)
+    """A topic's name, in the pool `main` and the tier `standard` where it has any."""
+    return TopicNames(prefix).of(kind, pool="main", tier="standard")
 
 
 def apply(bus: Bus, prefix: str = PREFIX) -> None:

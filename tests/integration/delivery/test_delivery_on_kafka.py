@@ -110,7 +110,7 @@ def test_two_members_share_the_partitions_and_hand_over(bus: KafkaBus, prefix: s
 
     def both_have_some() -> bool:
         second.loop.turn()
-        return all(member.metric("assigned_partitions") == 4 for member in (first, second))
+        return all(member.metric("assigned_partitions") == 20 for member in (first, second))
 
     first.turn_until(both_have_some, "each has half of the partitions")
     produce(

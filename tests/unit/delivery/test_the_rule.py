@@ -16,7 +16,8 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Final
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload
-from headrace.result_delivery.decisions.is_it_a_result import Outcome, Refusal, outcome_of
+from headrace.result_delivery.decisions.is_it_a_result import Outcome, outcome_of
+from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.decisions.what_to_commit import Commit, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import MAX_FINAL_BYTES, Destinations, rfc3339
 from tests.support.results import ACCEPTED_MS, TRACEPARENT, request_id, result

@@ -1,4 +1,4 @@
-"""Dead-letters records of `results` that hold no result. Called by the service before it commits a batch.
+"""Dead-letters records of the three logs that can't be stored. Called by the service before it commits a batch.
 
 Invariant: a position passes a refused record only after `dlq` has confirmed it; what is confirmed isn't sent again while
 this process lives.
@@ -9,7 +9,7 @@ from datetime import timedelta
 from headrace.bus.dead_letters import dead_letter
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import Confirmation, LoopProducer, QueueFullError
-from headrace.result_delivery.decisions.is_it_a_result import Refusal
+from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
@@ -62,7 +62,7 @@ class DeadLetters:
         self._confirmed.add(spot)
         self._metrics.dead_letters.labels(refusal.reason.value).inc()
         self._log.error(
-            "a record of results was dead-lettered",
+            "a record was dead-lettered",
             reason=refusal.reason.value,
             detail=refusal.detail,
             request_id=refusal.id,

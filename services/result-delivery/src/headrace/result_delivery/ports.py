@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.bus.messages import Message, Place
+from headrace.contracts.mistakes import CannotRunError
+from headrace.result_delivery.decisions.what_to_book import LedgerRow, RequestRow
 from headrace.result_delivery.decisions.what_to_commit import ResultRow
 from headrace.result_delivery.decisions.what_to_tell import OutboxMessage
 
 
 class StoreUnavailableError(Exception):
     """SQL is down, locked, or failed. Whether a commit that was under way took place is unknown: positions tell."""
+
+
+class DatabaseGoneError(CannotRunError):
+    """The database's file was deleted or replaced under us; the message says what to do."""
 
 
 class WrongSchemaError(Exception):
@@ -31,12 +37,20 @@ class LostPartitionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Stand:
+    """A row of the positions: the next offset to read, and the id of the topic that it is said of; None: nobody noted it."""
+
+    next_offset: int
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
-    """A position's step from `expected` (None: there is no row yet) to the next offset to read."""
+    """A position's step from `expected` (None: there is no row yet) to where it stands then."""
 
     place: Place
-    expected: int | None
-    next_offset: int
+    expected: Stand | None
+    new: Stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,14 @@ class Transaction(Protocol):
         """Adds results."""
         ...
 
+    def note(self, rows: Sequence[RequestRow]) -> None:
+        """Adds accepted requests, but for those that are there."""
+        ...
+
+    def book(self, rows: Sequence[LedgerRow]) -> None:
+        """Adds finished attempts, but for those that are there."""
+        ...
+
     def enqueue(self, messages: Sequence[OutboxMessage]) -> list[OutboxRow]:
         """Adds messages to the outbox; what to send after the commit, in the same order."""
         ...
@@ -72,14 +94,14 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """The database. Every method raises StoreUnavailableError."""
+    """The database. Every method raises StoreUnavailableError, and DatabaseGoneError."""
 
     def prepare(self) -> None:
         """Brings the tables to this version, or checks that they are. Raises WrongSchemaError."""
         ...
 
-    def positions(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The next offset of those places that have a row."""
+    def positions(self, places: Iterable[Place]) -> dict[Place, Stand]:
+        """Those places that have a row."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -1,16 +1,20 @@
-"""Reads this member's share of `results`, from where SQL stands. Called by the service, once a turn.
+"""Reads this member's share of the logs, from where SQL stands. Called by the service, once a turn.
 
-Invariant: nothing is read of a partition whose SQL position isn't known, and the group is polled all the same.
+Invariant: nothing is read of a partition whose SQL position isn't known, or isn't of the log that is there now; and the group
+is polled all the same.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
 
 from headrace.bus.messages import Place
-from headrace.bus.ports import START, BusUnavailableError, GroupReader
+from headrace.bus.ports import START, BusUnavailableError, GroupReader, PositionGoneError
+from headrace.result_delivery.decisions.where_to_read import RUNBOOK, Known, ReadFrom, where_to_read
 from headrace.result_delivery.intake import Intake
+from headrace.result_delivery.judging import Judging
 from headrace.result_delivery.observing import DeliveryMetrics
-from headrace.result_delivery.ports import Store, StoreUnavailableError
+from headrace.result_delivery.ports import Stand, Store
+from headrace.result_delivery.topic_watch import TopicWatch
 from headrace.runtime.logging import get_logger
 
 BATCH, BATCH_BYTES = 500, 32 * 1024 * 1024
@@ -21,9 +25,19 @@ _GULP = 50
 class Reading:
     """A member of the group, and what it has read."""
 
-    def __init__(self, reader: GroupReader, store: Store, topic: str, metrics: DeliveryMetrics) -> None:
-        self._reader, self._store, self._topic, self._metrics = reader, store, topic, metrics
-        self.intake = Intake()
+    def __init__(
+        self,
+        reader: GroupReader,
+        store: Store,
+        judging: Judging,
+        topics: TopicWatch,
+        metrics: DeliveryMetrics,
+        *,
+        accept_loss: bool = False,
+    ) -> None:
+        self._reader, self._store, self._judging, self._topics = reader, store, judging, topics
+        self._metrics, self._accept_loss = metrics, accept_loss
+        self.intake = Intake(judging.judge)
         self.failing = False
         self.changed = False
         """Whether positions were asked for since this was last set to false: others may have left something to send."""
@@ -33,7 +47,7 @@ class Reading:
 
     def join(self) -> None:
         """Joins the group. Raises BusUnavailableError."""
-        self._reader.subscribe([self._topic], assigned=self._assigned, revoked=self._revoked)
+        self._reader.subscribe(self._judging.topics, assigned=self._assigned, revoked=self._revoked)
 
     def gather(self, wait: timedelta) -> int:
         """Reads as much as one commit should hold, more than a gulp only when it is there already; how many records.
@@ -44,6 +58,9 @@ class Reading:
         while count < BATCH and size < BATCH_BYTES:
             try:
                 records = self._reader.read(_GULP, wait)
+            except PositionGoneError as error:
+                self._gone(error)
+                return count
             except BusUnavailableError as error:
                 if self._assigning:
                     raise
@@ -59,19 +76,30 @@ class Reading:
         return count
 
     def find_positions(self) -> None:
-        """Goes on from where SQL stands in what is in doubt. Raises StoreUnavailableError, BusUnavailableError."""
+        """Goes on from where SQL stands in what is in doubt, once it is known which topics these are.
+
+        Raises StoreUnavailableError, BusUnavailableError.
+        """
+        ids = self._topics.answer(self._judging.topics, at_once=bool(self.intake.in_doubt))
+        if ids is None:
+            return
+        self.intake.doubt(
+            place
+            for place, stand in self.intake.stands().items()
+            if stand.topic_id not in (None, ids.get(place.topic))
+        )
         places = set(self.intake.in_doubt)
-        positions = self._store.positions(places)
-        self._reader.seek({place: positions.get(place, START) for place in places})
-        self.intake.begin(places, positions)
-        self.changed = True
+        if places:
+            self._begin(self._store.positions(places), ids, places)
+
+    def id_of(self, topic: str) -> str | None:
+        """The topic's id, as the brokers last said."""
+        return self._topics.ids.get(topic)
 
     def hold_back(self, *, everything: bool) -> None:
-        """Pauses what is in doubt, or everything while what was read can't get on."""
-        wanted = self.intake.places if everything else set(self.intake.in_doubt)
-        if wanted != self._paused:
-            self._reader.pause(wanted)
-            self._paused = wanted
+        """Pauses what is in doubt or can't be used, or everything while what was read can't get on."""
+        wanted = self.intake.places if everything else {*self.intake.in_doubt, *self.intake.unusable}
+        self._pause(wanted)
 
     def failed(self, error: BusUnavailableError) -> None:
         """Kafka can't be read for now; logged once."""
@@ -82,26 +110,60 @@ class Reading:
     def leave(self) -> None:
         """Leaves the group."""
         self._reader.close()
+        self._topics.close()
+
+    def _begin(self, stands: Mapping[Place, Stand], ids: Mapping[str, str], places: set[Place]) -> None:
+        reads: dict[Place, int | None] = {}
+        for place in sorted(places):
+            stand = stands.get(place)
+            known = None if stand is None else Known(stand.next_offset, stand.topic_id)
+            id_now = ids.get(place.topic)
+            found = where_to_read(*place, known, id_now, accept_loss=self._accept_loss)
+            if isinstance(found, ReadFrom):
+                reads[place] = found.position
+                if found.loss is not None:
+                    self._log.error("records are passed over, as somebody has accepted", reason=found.loss)
+            else:
+                self._give_up(place, found)
+        self._reader.seek({place: START if at is None else at for place, at in reads.items()})
+        self.intake.begin({place: stands.get(place) for place in reads}, reads)
+        self.changed = True
+
+    def _gone(self, error: PositionGoneError) -> None:
+        """The log begins beyond, or ends before, what we need. Where somebody has accepted it, read what there is."""
+        place = error.place
+        if not self._accept_loss or place not in self.intake.places:
+            self._give_up(place, f"{error}: {RUNBOOK}")
+            return
+        self._log.error("records are passed over, as somebody has accepted", reason=str(error))
+        self._reader.seek({place: START})
+        self.intake.begin({place: self.intake.stand(place)}, {place: None})
+
+    def _give_up(self, place: Place, sentence: str) -> None:
+        if place not in self.intake.unusable:
+            self._log.error("a partition isn't read any more", reason=sentence, topic=place.topic)
+        self.intake.give_up(place, sentence)
+        self._metrics.unusable.set(len(self.intake.unusable))
+
+    def _pause(self, wanted: set[Place]) -> None:
+        if wanted != self._paused:
+            self._reader.pause(wanted)
+            self._paused = wanted
 
     def _assigned(self, places: list[Place]) -> Mapping[Place, int]:
-        """Called by the reader while the group changes. Without SQL: read from anywhere, drop it, ask again later."""
+        """Called by the reader while the group changes. Where to read from is asked for later: until then they are paused."""
         self._metrics.rebalances.inc()
         self.changed = self._assigning = True
-        try:
-            positions = self._store.positions(places)
-        except StoreUnavailableError as error:
-            self._log.warning("no positions for new partitions", reason=str(error))
-            positions = {}
-            self.intake.doubt(places)
-        else:
-            self.intake.begin(places, positions)
+        self.intake.doubt(places)
+        self._pause({*self._paused, *places})
         self._tell("partitions assigned", places)
-        return {place: positions.get(place, START) for place in places}
+        return dict.fromkeys(places, 0)
 
     def _revoked(self, places: list[Place]) -> None:
         self.intake.lose(places)
+        self._metrics.unusable.set(len(self.intake.unusable))
         self._tell("partitions revoked", places)
 
     def _tell(self, what: str, places: list[Place]) -> None:
         self._metrics.partitions.set(len(self.intake.places))
-        self._log.info(what, partitions=[place.partition for place in places])
+        self._log.info(what, count=len(places), topics=len({place.topic for place in places}))

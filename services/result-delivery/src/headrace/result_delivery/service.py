@@ -1,7 +1,8 @@
 """The loop of result-delivery: read, commit, tell. Turned by headrace.runtime's supervisor, or by `wiring.serve`.
 
 One turn reads what is there, commits all of it in one SQL transaction, and sends what that transaction put into the outbox.
-A lone result is committed at once; batches grow only while a commit is under way.
+A lone result is committed at once; batches grow only while a commit is under way. Nobody waits for the ledger and the list
+of requests: they wait a little for company, which saves transactions.
 Invariant: what was read is held until it is committed, and dropped only with its partition; a position that isn't where we
 believe (another member, or a commit whose answer was lost) is asked for again, and reading goes on from there. Nothing is
 told before it is committed. The group is polled at every turn, also while SQL is down.
@@ -11,20 +12,25 @@ from datetime import timedelta
 
 from headrace.bus.messages import Received
 from headrace.bus.ports import BusUnavailableError, LoopProducer
+from headrace.contracts.control import DeliveryPosition
 from headrace.result_delivery.backoff import Backoff
 from headrace.result_delivery.committing import Committing
-from headrace.result_delivery.decisions.is_it_a_result import Refusal
+from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.outbox import Outbox
 from headrace.result_delivery.ports import OutboxRow, Store, StoreUnavailableError
-from headrace.result_delivery.reading import Reading
+from headrace.result_delivery.publishing import Publishing
+from headrace.result_delivery.reading import BATCH, Reading
+from headrace.result_delivery.trimming import Trimming
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
 
 _IDLE, _SOON = timedelta(milliseconds=100), timedelta(milliseconds=20)
 _LAST_WORDS = timedelta(seconds=1)
+_LINGER_MS = 250
+"""How long what nobody waits for is held before it is committed."""
 _PAGE = 100
 
 
@@ -38,6 +44,8 @@ class ResultDelivery:
         committing: Committing,
         outbox: Outbox,
         letters: DeadLetters,
+        publishing: Publishing,
+        trimming: Trimming,
         producer: LoopProducer,
         store: Store,
         clock: Clock,
@@ -46,7 +54,10 @@ class ResultDelivery:
     ) -> None:
         self.reading, self._committing = reading, committing
         self._outbox, self._letters, self._producer, self._store = outbox, letters, producer, store
+        self._publishing, self._trimming, self._clock = publishing, trimming, clock
         self._metrics, self._component = metrics, component
+        self._held_ms: int | None = None
+        self._stuck = False
         self._backoff = Backoff(clock, timedelta(milliseconds=50), timedelta(seconds=5))
         self._swept: int | None = None
         self._log = get_logger("delivery")
@@ -58,7 +69,7 @@ class ResultDelivery:
     def turn(self) -> None:
         """Reads, commits, tells; waits 100 ms at most where there is nothing to do, some seconds where SQL is locked.
 
-        Raises BusUnavailableError when an assignment failed half-way: this reader must be replaced.
+        Raises BusUnavailableError when an assignment failed half-way: this reader must be replaced. Raises DatabaseGoneError.
         """
         count = self.reading.gather(self._wait())
         self._hear()
@@ -70,7 +81,11 @@ class ResultDelivery:
             except BusUnavailableError as error:
                 self.reading.failed(error)
         self._outbox.send()
-        self.reading.hold_back(everything=bool(self.reading.intake.held) or self._outbox.full)
+        stands = self.reading.intake.stands()
+        self._publishing.tell(stands)
+        self._trimming.trim(stands)
+        self._stuck = self._due()  # after the work: it couldn't be committed
+        self.reading.hold_back(everything=self._stuck or self._outbox.full)
         self._metrics.outbox_depth.set(self._outbox.depth)
         self._say_readiness()
 
@@ -87,12 +102,13 @@ class ResultDelivery:
     def stop(self) -> None:
         """Leaves the group. What wasn't confirmed stays in the outbox; the store stays open, it is the caller's."""
         self.reading.leave()
+        self._trimming.close()
         self._producer.close()
 
     def _wait(self) -> timedelta:
         """How long to wait for a first record: a moment only where something else is to be done soon."""
         intake = self.reading.intake
-        busy = intake.in_doubt or intake.held or self._swept is not None or self.reading.changed
+        busy = intake.in_doubt or self._stuck or self._swept is not None or self.reading.changed
         return _SOON if busy else _IDLE
 
     def _hear(self) -> None:
@@ -102,13 +118,25 @@ class ResultDelivery:
                     self._outbox.confirmed(row, confirmation)
                 case (Received() as record, Refusal() as refusal):
                     self._letters.confirmed(record, refusal, confirmation)
+                case DeliveryPosition() as position:
+                    self._publishing.confirmed(position, confirmation)
+
+    def _due(self) -> bool:
+        """Whether what is held is to be committed now."""
+        intake = self.reading.intake
+        if not intake.held:
+            self._held_ms = None
+            return False
+        now_ms = self._clock.now().boot_ms
+        if self._held_ms is None:
+            self._held_ms = now_ms
+        return len(intake.held) >= BATCH or now_ms - self._held_ms >= _LINGER_MS or intake.urgent
 
     def _work(self, *, idle: bool) -> None:
         """All that needs SQL; each part is one transaction. Raises StoreUnavailableError, BusUnavailableError."""
         intake = self.reading.intake
-        if intake.in_doubt:
-            self.reading.find_positions()
-        if intake.held and not self._outbox.full:
+        self.reading.find_positions()
+        if self._due() and not self._outbox.full:
             self._committing.commit(intake)
         elif idle:
             self._committing.forget_sent()
@@ -135,5 +163,7 @@ class ResultDelivery:
             self._component.not_ready("SQL can't be used: results wait in the log")
         elif self.reading.failing or self._outbox.failing:
             self._component.not_ready("Kafka can't be used")
+        elif unusable := self.reading.intake.unusable:
+            self._component.not_ready(next(iter(unusable.values())))
         else:
             self._component.ready()

@@ -26,3 +26,7 @@ class DeliverySettings(ServiceSettings):
         default=True,
         description="bring the database's tables to this version at start; false: only check that they are",
     )
+    accept_loss: bool = Field(
+        default=False,
+        description="read on although records are gone that the database lacks: once, when nothing can bring them back",
+    )

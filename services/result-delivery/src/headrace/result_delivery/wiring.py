@@ -12,14 +12,18 @@ from headrace.result_delivery.adapters.database import open_engine
 from headrace.result_delivery.adapters.sql_store import SqlStore
 from headrace.result_delivery.committing import Committing
 from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.judging import Judging
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.opening import Opening
 from headrace.result_delivery.outbox import Outbox
 from headrace.result_delivery.ports import Store
+from headrace.result_delivery.publishing import Publishing
 from headrace.result_delivery.reading import Reading
 from headrace.result_delivery.service import ResultDelivery
 from headrace.result_delivery.settings import DeliverySettings
+from headrace.result_delivery.topic_watch import TopicWatch
+from headrace.result_delivery.trimming import Trimming
 from headrace.runtime.heartbeat import Vitals
 from headrace.runtime.metrics import LoopMetrics
 from headrace.runtime.telemetry import Telemetry
@@ -27,7 +31,15 @@ from headrace.runtime.telemetry import Telemetry
 NAME = "result-delivery"
 DELIVERY_TIMEOUT = timedelta(seconds=10)
 TURN = timedelta(milliseconds=100)
-_KINDS = (TopicKind.RESULTS, TopicKind.REPLIES, TopicKind.EVENTS, TopicKind.DLQ)
+_KINDS = (
+    TopicKind.RESULTS,
+    TopicKind.REQUESTS,
+    TopicKind.ATTEMPTS,
+    TopicKind.CONTROL,
+    TopicKind.REPLIES,
+    TopicKind.EVENTS,
+    TopicKind.DLQ,
+)
 _MS = timedelta(milliseconds=1)
 
 
@@ -38,6 +50,7 @@ class DeliveryLoop:
 
     def __init__(self, settings: DeliverySettings, *, bus: Bus, policy: Policy, telemetry: Telemetry) -> None:
         self._settings, self._bus, self._policy, self._telemetry = settings, bus, policy, telemetry
+        self._clock = telemetry.clock
         self._component = telemetry.health.component("delivery")
         self._metrics = DeliveryMetrics(telemetry.metrics)
         self._idle = threading.Event()
@@ -100,28 +113,29 @@ class DeliveryLoop:
         return f"{NAME}-{self._settings.name}"
 
     def _built(self, store: Store) -> ResultDelivery:
-        names, bus, telemetry = TopicNames(self._settings.prefix), self._bus, self._telemetry
-        clock, metrics = telemetry.clock, self._metrics
-        reader = bus.group_reader(self._client_name, self._settings.prefix + NAME)
+        names, bus, clock, metrics = TopicNames(self._settings.prefix), self._bus, self._clock, self._metrics
         producer = bus.loop_producer(self._client_name, delivery_timeout=DELIVERY_TIMEOUT)
         outbox = Outbox(producer, clock)
         letters = DeadLetters(producer, names.of(TopicKind.DLQ), clock, metrics)
-        destinations = Destinations(
-            names.of(TopicKind.REPLIES), names.of(TopicKind.EVENTS), self._policy.topics.gateways
-        )
+        judging = Judging(names, self._policy.pools, self._policy.tiers)
+        reading = self._reading(store, judging)
         committing = Committing(
             store=store,
             outbox=outbox,
             letters=letters,
-            destinations=destinations,
+            destinations=self._destinations(names),
             clock=clock,
             metrics=metrics,
+            id_of=reading.id_of,
         )
+        history, trims = self._policy.topics.history, bus.trims(self._client_name)
         return ResultDelivery(
-            reading=Reading(reader, store, names.of(TopicKind.RESULTS), metrics),
+            reading=reading,
             committing=committing,
             outbox=outbox,
             letters=letters,
+            publishing=Publishing(producer, names, judging.pool_of, clock),
+            trimming=Trimming(trims, names.of(TopicKind.RESULTS), history, clock, metrics),
             producer=producer,
             store=store,
             clock=clock,
@@ -129,10 +143,23 @@ class DeliveryLoop:
             component=self._component,
         )
 
+    def _reading(self, store: Store, judging: Judging) -> Reading:
+        name, bus = self._client_name, self._bus
+        reader = bus.group_reader(name, self._settings.prefix + NAME)
+        watch = TopicWatch(bus.topic_ids(name), self._clock)
+        accept_loss = self._settings.accept_loss
+        return Reading(reader, store, judging, watch, self._metrics, accept_loss=accept_loss)
+
+    def _destinations(self, names: TopicNames) -> Destinations:
+        gateways = self._policy.topics.gateways
+        return Destinations(names.of(TopicKind.REPLIES), names.of(TopicKind.EVENTS), gateways)
+
 
 def topics_of(prefix: str, policy: Policy) -> Iterable[Topic]:
     """The topics that result-delivery reads or writes."""
-    every = required_topics(TopicNames(prefix), policy.topics.counts(), pools=(), tiers=())
+    every = required_topics(
+        TopicNames(prefix), policy.topics.counts(), pools=policy.pools, tiers=policy.tiers
+    )
     return (topic for topic in every if topic.rule.kind in _KINDS)
 
 

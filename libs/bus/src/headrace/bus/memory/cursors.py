@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from headrace.bus.memory.broker import Bell, MemoryBroker
 from headrace.bus.messages import Place, Received
-from headrace.bus.ports import BusError
+from headrace.bus.ports import BusError, PositionGoneError
 
 
 class Cursors:
@@ -44,7 +44,12 @@ class Cursors:
                 continue
             if len(found) >= limit:
                 break
-            records, position = self._broker.read(place, self._positions[place], limit - len(found))
+            try:
+                records, position = self._broker.read(place, self._positions[place], limit - len(found))
+            except PositionGoneError:
+                if found:
+                    break  # what was found is handed out first; the next call raises
+                raise
             if records:
                 del self._positions[place]
             self._positions[place] = position

@@ -12,10 +12,46 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from headrace.result_delivery.ports import DatabaseGoneError
+
 PATIENCE = timedelta(seconds=2)
 """How long one statement may wait for a lock: shorter than a loop may stand still."""
 
 _DRIVERS = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class DatabaseFile:
+    """The file of an SQLite database, watched: one that was deleted or replaced would be written to for nobody."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, engine: Engine) -> "DatabaseFile":
+        """That of this engine; PostgreSQL has none."""
+        return cls(engine.url.database if engine.dialect.name == "sqlite" else None)
+
+    def opened(self) -> None:
+        """A connection has it open now; the first one made it, where it wasn't there."""
+        if self._path is not None and self._identity is None:
+            self._identity = self._now()
+
+    def check(self) -> None:
+        """Raises DatabaseGoneError when it isn't the file that was opened."""
+        if self._identity is not None and (found := self._now()) != self._identity:
+            what = "was deleted" if found is None else "is another one than when it was opened"
+            raise DatabaseGoneError(
+                f"the database's file {self._path} {what}: stop all services that use it, bring the file back "
+                f"(or a copy of it), and start them again"
+            )
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = Path(self._path or "").stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
 
 class DatabaseUrlError(ValueError):

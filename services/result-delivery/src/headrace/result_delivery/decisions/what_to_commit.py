@@ -1,7 +1,8 @@
-"""What does a batch of results commit? Asked by the service inside the SQL transaction that has moved the positions.
+"""What does a batch of records commit? Asked by the service inside the SQL transaction that has moved the positions.
 
 Invariant: the first terminal record of a request in log order is its result, over batches and within one; every later one
-is suppressed and counted, and tells nobody anything.
+is suppressed and counted, and tells nobody anything. An attempt is booked once, a request noted once, each as it stands
+first in the log.
 """
 
 from collections.abc import Iterable, Set
@@ -9,7 +10,10 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from headrace.contracts.outcomes import ResultRecord
+from headrace.result_delivery.decisions.is_it_a_request import Accepted
 from headrace.result_delivery.decisions.is_it_a_result import Outcome
+from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
+from headrace.result_delivery.decisions.what_to_book import LedgerRow, RequestRow, ledger_row, request_row
 from headrace.result_delivery.decisions.what_to_tell import Destinations, OutboxMessage, messages_of
 
 
@@ -49,31 +53,59 @@ class ResultRow(TypedDict):
     body: bytes
 
 
+Found = Outcome | Accepted | Attempted
+"""What a record may hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Rows to insert, what to tell once they are committed, and the ids of the records that came too late."""
+    """Rows to insert, what to tell once they are committed, and the ids of the results that came too late.
+
+    Rows of `ledger` and `requests` may be there already: whoever inserts them leaves those as they are.
+    """
 
     rows: list[ResultRow] = field(default_factory=list)
     outbox: list[OutboxMessage] = field(default_factory=list)
     suppressed: list[str] = field(default_factory=list)
+    ledger: list[LedgerRow] = field(default_factory=list)
+    requests: list[RequestRow] = field(default_factory=list)
 
 
 def what_to_commit(
-    batch: Iterable[Outcome], known: Set[str], *, committed_ms: int, destinations: Destinations
+    batch: Iterable[Found], known: Set[str], *, committed_ms: int, destinations: Destinations
 ) -> Commit:
-    """The rows of those ids that are seen for the first time. `known`: the ids that have a row already.
+    """The rows of what is seen for the first time. `known`: the ids that have a result already.
 
-    `batch` is in log order within each partition. All that a request ever has stands in one partition.
+    `batch` is in log order within each partition. All that a request ever has stands in one partition of each topic.
     """
     commit, seen = Commit(), set(known)
-    for outcome in batch:
-        if outcome.record.id in seen:
-            commit.suppressed.append(outcome.record.id)
-            continue
-        seen.add(outcome.record.id)
-        commit.rows.append(_row(outcome.record, outcome.body, committed_ms))
-        commit.outbox.extend(messages_of(outcome, committed_ms=committed_ms, destinations=destinations))
+    booked: set[tuple[str, int, int]] = set()
+    noted: set[str] = set()
+    for found in batch:
+        match found:
+            case Outcome():
+                _result(commit, found, seen, committed_ms, destinations)
+            case Attempted(record):
+                key = (record.id, *record.attempt)
+                if key not in booked:
+                    booked.add(key)
+                    commit.ledger.append(ledger_row(found, committed_ms))
+            case Accepted(record):
+                if record.id not in noted:
+                    noted.add(record.id)
+                    commit.requests.append(request_row(found))
     return commit
+
+
+def _result(
+    commit: Commit, outcome: Outcome, seen: set[str], committed_ms: int, destinations: Destinations
+) -> None:
+    if outcome.record.id in seen:
+        commit.suppressed.append(outcome.record.id)
+        return
+    seen.add(outcome.record.id)
+    commit.rows.append(_row(outcome.record, outcome.body, committed_ms))
+    commit.outbox.extend(messages_of(outcome, committed_ms=committed_ms, destinations=destinations))
 
 
 def _row(record: ResultRecord, body: bytes, committed_ms: int) -> ResultRow:

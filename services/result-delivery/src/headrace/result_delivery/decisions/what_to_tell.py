@@ -13,7 +13,8 @@ import msgspec
 from headrace.contracts.codec import HEADER, encode
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.replies import Final
-from headrace.result_delivery.decisions.is_it_a_result import Headers, Outcome
+from headrace.result_delivery.decisions.is_it_a_result import Outcome
+from headrace.result_delivery.decisions.refusing import Headers
 
 MAX_FINAL_BYTES = 1024 * 1024
 """A larger body isn't sent to who waits: the gateway takes it from SQL."""
