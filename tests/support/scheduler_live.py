@@ -84,11 +84,11 @@ class Pool:
         """A partition of one of its topics."""
         return Place(self.names.of(kind, pool=POOL, tier=tier), partition)
 
-    def scheduler(self, name: str, replicas: tuple[str, ...] = ()) -> Scheduler:
+    def scheduler(self, name: str, replicas: tuple[str, ...] = (), timings: Timings = FAST) -> Scheduler:
         """A new replica."""
         settings = SchedulerSettings(prefix=self.prefix, name=name, replicas=replicas)
         telemetry = Telemetry.create(settings, self.clock)
-        return build(settings, bus=self.bus, policy=self.policy, telemetry=telemetry, timings=FAST)
+        return build(settings, bus=self.bus, policy=self.policy, telemetry=telemetry, timings=timings)
 
     def tell(self, record: ControlRecord) -> None:
         """Write to `control`."""

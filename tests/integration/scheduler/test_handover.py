@@ -1,12 +1,14 @@
 """A pool goes to another replica because somebody wants it to: moved, or given up by a replica that stops."""
 
+import dataclasses
 from collections import Counter
+from datetime import timedelta
 
 from msgspec.structs import replace
 
 from headrace.bus.ports import Bus
 from headrace.contracts.control import MovePool
-from tests.support.scheduler_live import LiveWorker, Ownerships, Pool, turn_until
+from tests.support.scheduler_live import FAST, LiveWorker, Ownerships, Pool, turn_until
 from tests.support.scheduler_world import POOL, policy
 
 NAMES = ("one", "two", "three")
@@ -53,7 +55,9 @@ def test_six_pools_are_spread_evenly_over_three_replicas_that_begin_together(bus
     many = replace(one, pools={POOL: one.pools[POOL]} | dict.fromkeys(names[1:], one.pools[POOL]))
     pool = Pool(bus, prefix, many)
     owners = {name: Ownerships(pool, name) for name in many.pools}
-    replicas = [pool.scheduler(name, NAMES) for name in NAMES]
+    # the others would wait for a minute, so that a loaded machine proves nothing else
+    patient = dataclasses.replace(FAST, rank_step=timedelta(seconds=60))
+    replicas = [pool.scheduler(name, NAMES, patient) for name in NAMES]
     turn_until(
         pool, [each.turn for each in replicas], lambda: all(of_pool.last() for of_pool in owners.values())
     )

@@ -3,6 +3,7 @@
 Invariant: nothing waits but one bounded read; whoever lost the pool throws away what it had queued.
 """
 
+from collections import deque
 from datetime import timedelta
 
 from headrace.bus.messages import Place, Received
@@ -17,22 +18,21 @@ from headrace.bus.ports import (
 from headrace.contracts.clock import Now
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.step import Inputs, Outputs, Send
-from headrace.scheduler.ports import PoolBus, RunTracing
+from headrace.scheduler.ports import RunTracing
+from headrace.scheduler.warm import Warm
 
 _BATCH = 500
 _SOON = timedelta(milliseconds=5)
+_NO_WAIT = timedelta()
 
 
 class Owning:
     """One pool while it is ours."""
 
-    def __init__(
-        self, core: PoolCore, state: FencedState, bus: PoolBus, name: str, tracing: RunTracing
-    ) -> None:
-        self.core, self._state, self._tracing = core, state, tracing
-        timings = core.state.setting.timings
-        self._producer = bus.loop_producer(name, delivery_timeout=timings.delivery)
-        self._reader, self._ends = bus.loop_reader(name), bus.ends(name)
+    def __init__(self, core: PoolCore, state: FencedState, warm: Warm, tracing: RunTracing) -> None:
+        self.core, self._state, self._warm, self._tracing = core, state, warm, tracing
+        self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
+        self._ahead: deque[Received] = deque()
         self._refused: list[Confirmation] = []
         self._question: tuple[tuple[Place, ...], EndsAsked] | None = None
         self._committing, self._claimed = False, True
@@ -40,11 +40,18 @@ class Owning:
         self._wake_ms, self._busy = 0, True
 
     def start(self) -> None:
-        """Read on from where the last owner stopped. Raises BusError."""
-        self._reader.assign(self.core.positions())
+        """Read on from where the last owner stopped, or where a warm standby has read to. Raises BusError."""
+        self._warm.log.close()
+        records, further = self._warm.following.hand_over(self.core.state)
+        self._ahead.extend(records)
+        self._reader.pause(set())
+        self._reader.assign(self.core.positions() | further)
 
     def turn(self, clock_now: Now, records: list[Received]) -> Outputs:
-        """One step with what was read. Raises FencedError, CommitFailedError when the pool is lost, and BusError."""
+        """One step with what was read. Raises FencedError, CommitFailedError when the pool is lost, BusError, and
+        UnusableStateError when a topic isn't the one that it was.
+        """
+        self._warm.topics.turn(clock_now)
         confirmations = self._refused + self._producer.confirmations()
         self._refused = []
         outputs = self.core.step(
@@ -55,21 +62,22 @@ class Owning:
 
     def read(self, wait: timedelta) -> list[Received]:
         """What is there, waiting no longer than `wait`. Raises PositionGoneError."""
+        ahead = [self._ahead.popleft() for _ in range(min(_BATCH, len(self._ahead)))]
         try:
-            return self._reader.read(_BATCH, wait)
+            return ahead + self._reader.read(_BATCH, _NO_WAIT if ahead else wait)
         except BusUnavailableError:
-            return []
+            return ahead
 
     def longest_wait(self, now: Now) -> timedelta:
         """How long the next read may wait for a record."""
+        if self._ahead:
+            return _NO_WAIT
         until = timedelta(milliseconds=max(0, self._wake_ms - now.boot_ms))
         return min(until, _SOON) if self._busy else until
 
     def close(self, *, drop: bool) -> None:
         """Let go of all clients. `drop`: the pool is lost, so nothing more may be written."""
-        self._producer.close(drop=drop)
-        self._reader.close()
-        self._ends.close()
+        self._warm.close(drop=drop)
         self._state.close()
 
     def _carry_out(self, outputs: Outputs) -> None:

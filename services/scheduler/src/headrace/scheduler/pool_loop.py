@@ -5,7 +5,6 @@ this pool with a sentence and leaves the others alone.
 """
 
 import threading
-from dataclasses import replace
 from datetime import timedelta
 
 from headrace.bus.ports import BusError, BusUnavailableError, PositionGoneError
@@ -21,6 +20,7 @@ from headrace.scheduler.core.step import Notice
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.ports import PoolBus, RunTracing, Standing, Watcher
 from headrace.scheduler.timings import ms
+from headrace.scheduler.warm import Warm
 from headrace.scheduler.watching import Watching
 
 _PATIENT, _EAGER = timedelta(milliseconds=50), timedelta(milliseconds=2)
@@ -48,6 +48,7 @@ class PoolLoop:
         self._back_off, self._not_before_ms = setting.timings.back_off, 0
         self.stopped: str | None = None
         self._leaving = False
+        self._known_topics: dict[str, str] = {}
         self._idle = threading.Event()
 
     def turn(self, wait: timedelta) -> None:
@@ -86,16 +87,16 @@ class PoolLoop:
         if isinstance(self.doing, Owning):
             self.doing.core.leave()
             return False
+        if isinstance(self.doing, Claiming):
+            return False  # the claim may be in the log already, so it is carried through first
         self.close(drop=False)
         return True
 
     def close(self, *, drop: bool) -> None:
         """Let go of all clients."""
         doing, self.doing = self.doing, None
-        if isinstance(doing, Owning):
+        if doing is not None:
             doing.close(drop=drop)
-        elif doing is not None:
-            doing.close()
 
     def _turn(self, wait: timedelta) -> None:
         match self.doing:
@@ -103,10 +104,9 @@ class PoolLoop:
                 self._own(self.doing, wait)
             case Watching():
                 if self.doing.turn(self._clock.now(), wait):
-                    self._claim()
+                    self._claim(self.doing)
             case Claiming():
-                self._idle.wait(wait.total_seconds())
-                core = self.doing.turn(self._clock.now())
+                core = self.doing.turn(self._clock.now(), wait)
                 if core is not None:
                     self._become_owner(self.doing, core)
             case _:
@@ -117,26 +117,18 @@ class PoolLoop:
         if now.boot_ms < self._not_before_ms:
             self._idle.wait(wait.total_seconds())
             return
-        self.doing = watching = Watching(self._setting, self._bus, self._name, now)
+        self.doing = watching = Watching(
+            self._setting, Warm(self._setting, self._bus, self._name, self._known_topics), now
+        )
         watching.start()
         self._watcher.stands(self._setting.pool, Standing.STANDING_BY)
         self._component.ready()
 
-    def _claim(self) -> None:
-        self._setting = replace(self._setting, topic_ids=self._topic_ids())
-        self.close(drop=False)
-        self.doing = Claiming(self._setting, self._bus, self._name)
-
-    def _topic_ids(self) -> dict[str, str]:
-        topics = self._bus.topics(self._name)
-        try:
-            found = topics.describe(list(self._setting.request_topics()))
-        finally:
-            topics.close()
-        return {name: topic.id for name, topic in found.items()}
+    def _claim(self, watching: Watching) -> None:
+        self.doing = Claiming(self._setting, self._bus, self._name, watching.warm)
 
     def _become_owner(self, claiming: Claiming, core: PoolCore) -> None:
-        self.doing = owning = Owning(core, claiming.state, self._bus, self._name, self._tracing)
+        self.doing = owning = Owning(core, claiming.state, claiming.warm, self._tracing)
         owning.start()
         self._component.ready()
         self._watcher.took_over(self._setting.pool)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from headrace.bus.messages import Message, Place
-from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, Topics
+from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, TopicIds
 from headrace.contracts.observations import QueueState
 from headrace.scheduler.core.step import Fleet, Notice, Outputs, Send
 
@@ -30,8 +30,8 @@ class PoolBus(Protocol):
         """As Bus.ends."""
         ...
 
-    def topics(self, name: str) -> Topics:
-        """As Bus.topics."""
+    def topic_ids(self, name: str) -> TopicIds:
+        """As Bus.topic_ids."""
         ...
 
 

@@ -33,6 +33,10 @@ class Timings:
     """A paused partition stays so for this long at least: pausing throws fetched data away."""
     observe: timedelta = timedelta(seconds=1)
     """Between two records on `queue-state`."""
+    look_at_topics: timedelta = timedelta(seconds=2)
+    """Between two looks whether a topic was made anew under the pool."""
+    present: timedelta = timedelta(seconds=5)
+    """Between two words of a standby that it is there."""
     back_off: timedelta = timedelta(seconds=1)
     """After a failed takeover, doubling to `back_off_most`."""
     back_off_most: timedelta = timedelta(seconds=60)

@@ -87,6 +87,7 @@ class Checkpoints:
             successor=successor,
             since_ms=self._since_ms,
             gate_open=state.open,
+            state_id=state.setting.topic_ids.get(state.setting.place(TopicKind.STATE).topic),
         )
         return [*changed, self._message("ownership", ownership)]
 
@@ -131,7 +132,9 @@ class Checkpoints:
         for origin in state.unburied:
             if origin.topic == state.setting.place(TopicKind.ATTEMPTS).topic:
                 attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
-        positions = Positions(attempts=attempts, control=state.control_to_keep())
+        positions = Positions(
+            attempts=attempts, control=state.control_to_keep(), topic_ids=dict(state.setting.topic_ids)
+        )
         if positions == self._positions:
             return []
         self._positions = positions

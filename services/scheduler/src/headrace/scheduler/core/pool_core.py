@@ -82,7 +82,7 @@ class PoolCore:
         requests = {place: partition.next_offset for place, partition in state.partitions.by_place.items()}
         wires = {
             setting.place(TopicKind.CONTROL): state.control_read,
-            setting.place(TopicKind.WORKERS): START,
+            setting.place(TopicKind.WORKERS): state.workers_read or START,
         }
         return {**attempts, **requests, **wires}
 

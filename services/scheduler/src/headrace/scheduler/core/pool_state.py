@@ -59,6 +59,22 @@ class Setting:
         """A partition of one of this pool's topics, or of a topic that all share."""
         return Place(self.names.of(kind, pool=self.pool), partition)
 
+    def request_places(self) -> list[Place]:
+        """Every partition of its request topics."""
+        partitions = range(self.policy.topics.tenant_partitions)
+        return [Place(topic, number) for topic in self.request_topics() for number in partitions]
+
+    def logs(self) -> list[Place]:
+        """Every partition whose positions a checkpoint holds."""
+        partitions = range(self.policy.topics.tenant_partitions)
+        attempts = [self.place(TopicKind.ATTEMPTS, number) for number in partitions]
+        return [*self.request_places(), *attempts, self.place(TopicKind.CONTROL)]
+
+    def topics_to_know(self) -> list[str]:
+        """Topics that must stay the ones they were, since offsets in them are kept."""
+        mine = (TopicKind.STATE, TopicKind.ATTEMPTS, TopicKind.CONTROL)
+        return [*self.request_topics(), *(self.place(kind).topic for kind in mine)]
+
     def request_topics(self) -> dict[str, str]:
         """The name of each request topic -> its tier."""
         names = self.names

@@ -3,7 +3,7 @@
 Invariant: the epoch is 1 + the greatest in `state`; what is in flight isn't known yet and comes from workers' reports.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from headrace.bus.messages import Place, Received
@@ -24,9 +24,34 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState, Setting
 from headrace.scheduler.state.offsets import FinishedOffsets
 
+_WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"
+
 
 class UnusableStateError(Exception):
     """The checkpoints can't be used; the message says why and what to do."""
+
+
+def check_topics(known: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Both map topics to their ids. Raises UnusableStateError when one was deleted and made anew."""
+    for topic, topic_id in found.items():
+        if known.get(topic, topic_id) != topic_id:
+            raise UnusableStateError(
+                f"the topic {topic} was deleted and made anew, so the checkpoint's offsets mean nothing in it: {_WAYS_OUT}"
+            )
+
+
+def check_lengths(state: PoolState, ends: Mapping[Place, int]) -> None:
+    """Raises UnusableStateError when a log ends before what the checkpoint knows of it."""
+    setting = state.setting
+    needed = {place: partition.finished.end for place, partition in state.partitions.by_place.items()}
+    needed |= {setting.place(TopicKind.ATTEMPTS, p): at for p, at in state.attempts_read.items()}
+    needed[setting.place(TopicKind.CONTROL)] = state.control_read
+    for place, end in ends.items():
+        if end < needed.get(place, 0):
+            raise UnusableStateError(
+                f"{place.topic}/{place.partition} ends at offset {end}, but the checkpoint knows it up to {needed[place]}: "
+                f"the log lost records that were acknowledged; {_WAYS_OUT}"
+            )
 
 
 def read_state(received: Iterable[Received]) -> list[StateRecord]:
@@ -50,6 +75,8 @@ def last_ownership(records: Iterable[StateRecord]) -> Ownership | None:
 def restore(setting: Setting, records: list[StateRecord]) -> PoolState:
     """The state that the next owner begins with. Raises UnusableStateError."""
     owner = last_ownership(records)
+    if owner is not None and owner.state_id is not None:
+        check_topics({setting.place(TopicKind.STATE).topic: owner.state_id}, setting.topic_ids)
     state = PoolState.empty(setting, 1 if owner is None else owner.epoch + 1)
     for record in records:
         _restore_one(state, record)
@@ -66,6 +93,7 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
         case Finished():
             _restore_finished(state, record)
         case Positions():
+            check_topics(record.topic_ids, state.setting.topic_ids)
             state.attempts_read.update(record.attempts)
             state.control_read = record.control
         case TenantCounter() | TierCounter():
@@ -91,12 +119,8 @@ def _restore_suspicion(state: PoolState, record: Retrying | Death) -> None:
 
 
 def _restore_finished(state: PoolState, record: Finished) -> None:
-    known = state.setting.topic_ids.get(record.topic)
-    if record.topic_id is not None and known is not None and known != record.topic_id:
-        raise UnusableStateError(
-            f"the topic {record.topic} was deleted and made anew, so the offsets in the checkpoint mean nothing in it: "
-            "recreate this pool's state topic as well, or bring the old topic back"
-        )
+    if record.topic_id is not None:
+        check_topics({record.topic: record.topic_id}, state.setting.topic_ids)
     partition = state.partitions.by_place.get(Place(record.topic, record.partition))
     if partition is not None:
         partition.finished = FinishedOffsets(record.prefix, record.beyond)

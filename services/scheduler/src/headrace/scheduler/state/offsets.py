@@ -33,6 +33,12 @@ class FinishedOffsets:
             self._advance()
         return True
 
+    @property
+    def end(self) -> int:
+        """After the greatest finished offset."""
+        top = max(self._blocks, default=None)
+        return self.prefix if top is None else max(self.prefix, top + self._blocks[top].bit_length())
+
     def bitmaps(self) -> dict[int, bytes]:
         """Blocks beyond the prefix, each as bytes, least significant bit first, without trailing zeros."""
         return {

@@ -7,7 +7,7 @@ one lives: a worker whose clock was turned back while it was down registers with
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from headrace.contracts.reports import Report, Tick
+from headrace.contracts.reports import Gone, Report, Tick, WorkerRecord
 from headrace.scheduler.decisions.is_dead import silent_too_long
 
 
@@ -70,6 +70,29 @@ class Workers:
         self._last_tick[tick.epoch] = tick.number
         self._ticks[tick.epoch] += 1
         return [worker for worker in self.live.values() if silent_too_long(self._ticks, worker.ticks)]
+
+    def follow(self, record: WorkerRecord, *, lanes: int) -> None:
+        """Fold one record as the owner at that time did, so that its successor needn't read it again."""
+        match record:
+            case Tick():
+                for dead in self.ticked(record):
+                    self.bury(dead)
+            case Gone():
+                worker = self.by_boot(record.boot)
+                if worker is not None:
+                    self.bury(worker, harmless=True)
+            case Report() if record.lane < lanes and record.boot not in self.graves:
+                self._follow_report(record)
+
+    def _follow_report(self, report: Report) -> None:
+        if self.is_late(report.worker, report.boot):
+            return
+        lesser = self.heard(report)[1]
+        if lesser is not None:
+            self.bury(lesser, harmless=report.instead_of == lesser.boot)
+        grave = self.graves.get(report.instead_of or "")
+        if grave is not None:
+            grave.harmless = True
 
     def by_boot(self, boot: str) -> Worker | None:
         """The live worker of this boot."""
