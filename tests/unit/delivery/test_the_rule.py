@@ -129,6 +129,17 @@ def test_a_record_that_holds_no_result_is_refused_with_its_reason() -> None:
     assert reason(2, b"", ()) is FailureKind.UNDECODABLE
     assert reason(2, b"", ((HEADER, b"{"),)) is FailureKind.UNDECODABLE
     assert reason(2, None, good) is FailureKind.EMPTY_RECORD
+    assert reason(2, None, ()) is FailureKind.EMPTY_RECORD
+    for lie in (
+        {"usage": {"completion_tokens": -1}},
+        {"usage": {"prompt_tokens": 10**12}},
+        {"accepted_ms": 0},
+    ):
+        lying = {**msgspec.json.decode(encode(record)), **lie}
+        header = ((HEADER, msgspec.json.encode(lying)),)
+        assert reason(2, b"", header) is FailureKind.OUT_OF_BOUNDS, lie
+    running = {**msgspec.json.decode(encode(record)), "status": "running"}
+    assert reason(2, b"", ((HEADER, msgspec.json.encode(running)),)) is FailureKind.UNDECODABLE
     assert reason(3, b"", good) is FailureKind.LYING_RECORD
     assert reason(2, b"", nul) is FailureKind.LYING_RECORD
 

@@ -19,7 +19,7 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Origin, Payload, Usage
+from headrace.contracts.values import Failure, Payload
 from tests.support.scheduler_processes import SimScheduler
 from tests.support.scheduler_world import POOL, WALL, World, place
 
@@ -409,33 +409,6 @@ def test_what_cant_be_read_in_any_log_is_dead_lettered_with_its_bytes_before_a_c
     assert not owner_of(case).state.unburied
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"origin": Origin(place(TopicKind.REQUESTS, 0, "batch").topic, partition_of("a", 2), 7)},
-        {"origin": Origin("t.requests.other.batch", partition_of("a", 2), 0)},
-        {"tenant": "b"},
-        {"tier": "interactive"},
-        {"status": None},
-    ],
-)
-def test_an_attempt_record_that_lies_moves_no_counter_and_finishes_nothing(
-    case: Case, lie: dict[str, Any]
-) -> None:
-    record = case.submit()
-    case.run(300)
-    before = {tier: counted.account.settled for tier, counted in owner_of(case).state.accounts.tiers.items()}
-    told = {"status": Status.SUCCEEDED, "usage": Usage(completion_tokens=10**6), **lie}
-    case.answer(case.commands(Run)[0], Verdict.DONE, **told)
-    case.run(500)
-    state = owner_of(case).state
-    assert {tier: counted.account.settled for tier, counted in state.accounts.tiers.items()} == before
-    assert record.id in state.tracked
-    assert len(state.held) == 1
-    letters: list[Any] = case.world.records(TopicKind.DLQ)
-    assert [letter.reason for letter in letters] == [FailureKind.LYING_RECORD]
-
-
 def test_an_attempt_of_a_greater_epoch_than_state_knows_stops_the_pool(case: Case) -> None:
     case.submit()
     case.run(300)
@@ -452,7 +425,7 @@ def test_a_report_of_a_lane_that_isnt_there_is_dead_lettered_and_gets_no_work(ca
     assert list(owner_of(case).state.workers.live) == ["w"]
     assert len(case.commands(Run)) == 1
     letters: list[Any] = case.world.records(TopicKind.DLQ)
-    assert [letter.reason for letter in letters] == [FailureKind.LYING_RECORD]
+    assert [letter.reason for letter in letters] == [FailureKind.LYING_REPORT]
 
 
 def test_a_new_owner_tells_no_deaths_that_are_history(case: Case) -> None:

@@ -5,7 +5,7 @@ the next; a value that doesn't fit is left out, and the header says where the or
 """
 
 from headrace.bus.messages import Headers, Message, Place, Received
-from headrace.contracts.codec import HEADER, encode
+from headrace.contracts.codec import HEADER, UndecodableError, encode
 from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.observations import DeadLetter
@@ -57,6 +57,11 @@ def dead_letter(
         if _size(message) <= max_bytes - _ROOM_FOR_BATCH:
             break
     return message
+
+
+def reason_of(record: Received, error: UndecodableError) -> FailureKind:
+    """Why a record that can't be decoded is taken out: a tombstone, an impossible value, or no record of its topic at all."""
+    return FailureKind.EMPTY_RECORD if record.value is None else error.kind
 
 
 def _renamed(name: str) -> str:

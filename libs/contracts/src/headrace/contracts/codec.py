@@ -4,6 +4,7 @@ Invariant: unknown fields are ignored, so that a newer writer may add some; an u
 of its bounds is UndecodableError, and never reaches a decision.
 """
 
+import re
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 from headrace.contracts.checkpoints import StateRecord
 from headrace.contracts.commands import Command
 from headrace.contracts.control import ControlRecord
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.observations import DeadLetter, QueueStateRecord
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord
 from headrace.contracts.replies import ReplyRecord
@@ -21,6 +23,8 @@ from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import cut_sentence
 
 HEADER = "headrace"
+_BOUND = re.compile(r"Expected `\w+`( of length)? [<>]=? ")
+"""How msgspec begins to say that a value is beyond its bounds."""
 TRACE_HEADERS = ("traceparent", "tracestate")
 
 AnyRecord = (
@@ -53,6 +57,14 @@ RECORDS: dict[TopicKind, Any] = {
 class UndecodableError(ValueError):
     """The header isn't a record of this topic; the message says where and why, without a payload in it."""
 
+    kind = FailureKind.UNDECODABLE
+
+
+class OutOfBoundsError(UndecodableError):
+    """The header has the shape of a record of this topic, but a value that is impossible."""
+
+    kind = FailureKind.OUT_OF_BOUNDS
+
 
 @cache
 def _decoder(kind: TopicKind) -> msgspec.json.Decoder[Any]:
@@ -71,7 +83,9 @@ def decode(kind: TopicKind, header: bytes | None) -> Any:  # noqa: ANN401 - the 
     try:
         return _decoder(kind).decode(header)
     except (msgspec.DecodeError, ValueError) as error:
-        raise UndecodableError(cut_sentence(f"a {kind} header can't be decoded: {error}")) from error
+        impossible = isinstance(error, msgspec.ValidationError) and _BOUND.match(str(error))
+        sort = OutOfBoundsError if impossible else UndecodableError
+        raise sort(cut_sentence(f"a {kind} header can't be decoded: {error}")) from error
 
 
 def find_header(headers: tuple[tuple[str, bytes], ...], name: str = HEADER) -> bytes | None:

@@ -43,7 +43,12 @@ class FailureKind(StrEnum):
     KILLED_WORKERS = "killed_workers"
     UNDECODABLE = "undecodable"
     EMPTY_RECORD = "empty_record"
+    OUT_OF_BOUNDS = "out_of_bounds"
     LYING_RECORD = "lying_record"
+    LYING_ATTEMPT = "lying_attempt"
+    ATTEMPT_BACKWARDS = "attempt_backwards"
+    FOREIGN_TENANT = "foreign_tenant"
+    LYING_REPORT = "lying_report"
     UNKNOWN_POOL = "unknown_pool"
 
 
@@ -75,6 +80,10 @@ def _final(fault: Fault, status: int, openai_type: str, sentence: str) -> Failur
 
 def _ours(sentence: str) -> FailureRule:
     return FailureRule(Fault.HEADRACE, True, False, False, 503, "server_error", sentence)
+
+
+def _log(sentence: str) -> FailureRule:
+    return _final(Fault.HEADRACE, 500, "server_error", sentence)
 
 
 _K = FailureKind
@@ -128,10 +137,27 @@ FAILURES: dict[FailureKind, FailureRule] = {
     ),
     _K.UNDECODABLE: _final(Fault.CALLER, 400, "invalid_request_error", "The record can't be decoded."),
     _K.EMPTY_RECORD: _final(Fault.CALLER, 400, "invalid_request_error", "The record has no value."),
+    _K.OUT_OF_BOUNDS: _final(
+        Fault.CALLER,
+        400,
+        "invalid_request_error",
+        "A value of the record is impossible: a negative count, or an instant outside of 2020 to 2100.",
+    ),
     _K.LYING_RECORD: _final(
         Fault.CALLER, 400, "invalid_request_error", "The record's header contradicts itself or its place."
     ),
-    _K.UNKNOWN_POOL: _final(Fault.CALLER, 404, "invalid_request_error", "No such pool is configured."),
+    _K.LYING_ATTEMPT: _log(
+        "The attempt record contradicts itself, its place or what its owner has released."
+    ),
+    _K.ATTEMPT_BACKWARDS: _log("The attempt record counts fewer tries than its request has had before."),
+    _K.FOREIGN_TENANT: _log("The record names a tenant that isn't its request's."),
+    _K.LYING_REPORT: _log("The worker's report says what can't be true."),
+    _K.UNKNOWN_POOL: _final(
+        Fault.CALLER,
+        404,
+        "invalid_request_error",
+        "The record names a pool that its topic isn't of.",
+    ),
 }
 
 

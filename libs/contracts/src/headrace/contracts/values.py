@@ -13,6 +13,9 @@ from headrace.contracts.seal import Encoding
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 """A caller's wish among its own requests, greater first; bounded, so that arithmetic with it stays cheap and stored."""
+MOST_TOKENS = 10**8
+Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
+"""Of one attempt: more than any context holds, and few enough that a lie can't starve a tenant for days."""
 Port16 = Annotated[int, Meta(ge=0, le=65_535)]
 WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=4_102_444_800_000)]
 """Unix milliseconds between the years 2020 and 2100: a clock outside of these is a lie."""
@@ -52,9 +55,9 @@ class Origin(Struct, frozen=True, array_like=True, order=True):
 class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Tokens as the engine reported them; `estimated` when it didn't and they were counted from deltas."""
 
-    prompt_tokens: Count = 0
-    cached_tokens: Count = 0
-    completion_tokens: Count = 0
+    prompt_tokens: Tokens = 0
+    cached_tokens: Tokens = 0
+    completion_tokens: Tokens = 0
     estimated: bool = False
 
 

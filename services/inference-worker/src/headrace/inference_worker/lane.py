@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from headrace.bus.dead_letters import dead_letter
+from headrace.bus.dead_letters import dead_letter, reason_of
 from headrace.bus.messages import Headers, Place, Received
 from headrace.bus.ports import AsyncProducer, AsyncReader, BusError, PositionGoneError
 from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode
@@ -69,15 +69,15 @@ class Lane:
         try:
             command: Command = decode(TopicKind.WORK, record.header)
         except UndecodableError as error:
-            await self._bury(record, str(error))
+            await self._bury(record, reason_of(record, error), str(error))
             return None
         if not isinstance(command, Run):
             return command
         return Work(command, record.value or b"", _trace(record.headers))
 
-    async def _bury(self, record: Received, detail: str) -> None:
+    async def _bury(self, record: Received, reason: FailureKind, detail: str) -> None:
         letter = dead_letter(
-            self._dlq, record, FailureKind.UNDECODABLE,
+            self._dlq, record, reason,
             by=_SERVICE, at_ms=self._clock.now().wall_ms, detail=detail,
         )  # fmt: skip
         self._log.warning("an undecodable command goes to the dead letters", offset=record.offset)

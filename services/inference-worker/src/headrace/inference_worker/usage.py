@@ -3,9 +3,7 @@
 Invariant: a lying or missing count becomes 0, never a record that nobody can decode.
 """
 
-from headrace.contracts.values import Usage
-
-_MOST = 2**53
+from headrace.contracts.values import MOST_TOKENS, Usage
 
 
 def usage_from(reported: object) -> Usage | None:
@@ -21,4 +19,4 @@ def usage_from(reported: object) -> Usage | None:
 
 
 def _count(value: object) -> int:
-    return value if type(value) is int and 0 <= value <= _MOST else 0
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0

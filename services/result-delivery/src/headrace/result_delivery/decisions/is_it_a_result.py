@@ -27,7 +27,7 @@ def outcome_of(partition: int, value: bytes | None, headers: Headers) -> Outcome
     try:
         record: ResultRecord = decode(TopicKind.RESULTS, header)
     except UndecodableError as error:
-        return Refusal(FailureKind.UNDECODABLE, str(error))
+        return Refusal(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
     if value is None:
         return Refusal(
             FailureKind.EMPTY_RECORD, "a result is a tombstone: it has no value", record.id, record.tenant

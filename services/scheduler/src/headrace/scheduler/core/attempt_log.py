@@ -4,10 +4,12 @@ Invariant: any Done or Dead finishes its request, whichever attempt it came from
 the request is known; an attempt is settled once; a record that can't be read or lies moves nothing and is dead-lettered.
 """
 
+from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Received
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
@@ -17,9 +19,9 @@ from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
-from headrace.scheduler.decisions.is_it_true import Known, lie_in_attempt
+from headrace.scheduler.decisions.is_it_true import Before, Known, Lie, lie_in_attempt, lie_in_order
 from headrace.scheduler.decisions.what_it_costs import spent_cost
-from headrace.scheduler.state.tracked import Phase
+from headrace.scheduler.state.tracked import Phase, Tracked
 
 _HANDED_BACK = frozenset({FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED})
 
@@ -48,23 +50,35 @@ class AttemptLog:
         try:
             record: AttemptRecord = decode(TopicKind.ATTEMPTS, received.header)
         except UndecodableError as error:
-            self._endings.bury(received, FailureKind.UNDECODABLE, str(error))
+            self._endings.bury(received, reason_of(received, error), str(error))
             return
         lie = self._lie_in(record, received.partition)
         if lie is not None:
-            self._endings.bury(received, FailureKind.LYING_RECORD, lie)
+            self._endings.bury(received, *lie)
         elif record.attempt.epoch > state.epoch:
             state.greater_epoch = record.attempt.epoch
         else:
             self._fold(record)
 
-    def _lie_in(self, record: AttemptRecord, partition: int) -> str | None:
+    def _lie_in(self, record: AttemptRecord, partition: int) -> Lie | None:
         state, tracked = self._state, self._state.tracked.get(record.id)
         at = state.partitions.of(record.origin)
         if at is None:
-            return "Its request isn't of this pool."
+            return FailureKind.LYING_ATTEMPT, "Its request isn't of this pool."
         known = None if tracked is None else Known(tracked.origin, tracked.record.tenant)
-        return lie_in_attempt(record, partition=partition, pool=state.setting.pool, tier=at.tier, known=known)
+        pool, tier = state.setting.pool, at.tier
+        return lie_in_attempt(record, partition=partition, pool=pool, tier=tier, known=known) or lie_in_order(
+            record, last_issued=AttemptId(state.epoch, state.sequence), before=self._before(record, tracked)
+        )
+
+    def _before(self, record: AttemptRecord, tracked: Tracked | None) -> Before | None:
+        """The latest attempt of its request that is known, and its count."""
+        held, failed = self._state.held.of(record.id), self._state.retrying.get(record.id)
+        if held is not None:
+            return Before(held.attempt, held.attempts)
+        if failed is None or (tracked is not None and tracked.last > failed.attempt):
+            return None
+        return Before(failed.attempt, failed.attempts)
 
     def _fold(self, record: AttemptRecord) -> None:
         state = self._state

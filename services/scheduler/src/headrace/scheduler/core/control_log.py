@@ -4,6 +4,7 @@ for what is pending, each 50 ms.
 Invariant: a cancel is kept, and the checkpointed position stays before it, until it is known what became of the request.
 """
 
+from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Place, Received
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
@@ -45,10 +46,16 @@ class ControlLog:
         try:
             record: ControlRecord = decode(TopicKind.CONTROL, received.header)
         except UndecodableError as error:
-            self._endings.bury(received, FailureKind.UNDECODABLE, str(error))
+            self._endings.bury(received, reason_of(received, error), str(error))
             return
+        self._take(received, record)
+
+    def _take(self, received: Received, record: ControlRecord) -> None:
+        state = self._state
         if isinstance(record, CancelRequest):
-            self._keep(record, received.offset)
+            self._keep(record, received)
+        elif isinstance(record, Query) and record.gateway >= state.setting.policy.topics.gateways:
+            self._endings.bury(received, FailureKind.LYING_RECORD, f"There is no gateway {record.gateway}.")
         elif isinstance(record, Query):
             fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
             if fresh and state.open:
@@ -74,10 +81,10 @@ class ControlLog:
                 self._commands.cancel_held(held, CancelReason.DEADLINE)
         self._orders.sweep()
 
-    def _keep(self, request: CancelRequest, offset: int) -> None:
+    def _keep(self, request: CancelRequest, received: Received) -> None:
         if request.id in self._state.cancels or request.id in self._state.recent:
             return
-        cancel = PendingCancel(offset, request, self._place_of(request.id))
+        cancel = PendingCancel(received, request, self._place_of(request.id))
         self._state.cancels[request.id] = cancel
         if cancel.place is not None:
             # the request was acknowledged before its caller could cancel it, so it is before the end asked for now
@@ -97,16 +104,22 @@ class ControlLog:
         tracked, held = state.tracked.get(request.id), state.held.of(request.id)
         if held is not None:
             if held.tenant != request.tenant:
-                del state.cancels[request.id]
+                self._refuse(cancel)
             else:
                 self._commands.cancel_held(held, request.reason)
         elif tracked is not None:
             if tracked.record.tenant != request.tenant:
-                del state.cancels[request.id]
+                self._refuse(cancel)
             elif tracked.phase in (Phase.WAITING, Phase.DELAYED):
                 self._endings.cancel(tracked)
         elif self._is_gone(cancel):
             del state.cancels[request.id]
+
+    def _refuse(self, cancel: PendingCancel) -> None:
+        """Somebody else's request isn't theirs to cancel."""
+        del self._state.cancels[cancel.request.id]
+        detail = "It would cancel a request of another tenant."
+        self._endings.bury(cancel.received, FailureKind.FOREIGN_TENANT, detail)
 
     def _is_gone(self, cancel: PendingCancel) -> bool:
         """Whether the request would be known if it weren't finished."""

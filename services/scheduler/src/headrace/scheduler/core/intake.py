@@ -5,6 +5,7 @@ Invariant: every record read becomes tracked, or is finished as a duplicate, or 
 
 import msgspec
 
+from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Headers, Received
 from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode
 from headrace.contracts.failures import FailureKind
@@ -43,8 +44,7 @@ class Intake:
         try:
             record: RequestRecord = decode(TopicKind.REQUESTS, received.header)
         except UndecodableError as error:
-            kind = FailureKind.EMPTY_RECORD if received.value is None else FailureKind.UNDECODABLE
-            self._endings.refuse_record(received, failure_of(kind, str(error)))
+            self._endings.refuse_record(received, failure_of(reason_of(received, error), str(error)))
             return
         origin = Origin(received.topic, received.partition, received.offset)
         if self._is_duplicate(record, origin):
@@ -74,7 +74,8 @@ class Intake:
         partition.hold(len(tracked.value))
         if lies:
             detail = f"Its header's {', '.join(lies)} isn't that of the topic it stands in."
-            self._dead_letter(tracked, FailureKind.LYING_RECORD, detail)
+            kind = FailureKind.UNKNOWN_POOL if "pool" in lies else FailureKind.LYING_RECORD
+            self._dead_letter(tracked, kind, detail)
         elif not tracked.value and record.payload.inline:
             self._dead_letter(tracked, FailureKind.EMPTY_RECORD)
         else:

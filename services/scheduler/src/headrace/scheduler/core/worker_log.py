@@ -6,6 +6,7 @@ but absent from it waits until `attempts` is read to an end noted after it.
 
 from functools import partial
 
+from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Received, message_of
 from headrace.bus.ports import Confirmation
 from headrace.contracts.codec import UndecodableError, decode
@@ -13,11 +14,13 @@ from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.reports import Gone, Held, Report, Tick, WorkerRecord
 from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Origin
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.decisions.is_dead import deaf_too_long
+from headrace.scheduler.decisions.is_it_true import Lie, lie_in_report
 from headrace.scheduler.decisions.what_it_costs import raised_charge
 from headrace.scheduler.state.held import Absence, HeldAttempt
 from headrace.scheduler.state.tracked import Phase
@@ -45,7 +48,7 @@ class WorkerLog:
         try:
             record: WorkerRecord = decode(TopicKind.WORKERS, received.header)
         except UndecodableError as error:
-            self._refuse(received, FailureKind.UNDECODABLE, str(error))
+            self._refuse(received, reason_of(received, error), str(error))
             return
         if isinstance(record, Tick):
             self._ticked(record)
@@ -54,8 +57,8 @@ class WorkerLog:
             if worker is not None:
                 self._notice("worker left", worker, warning=False)
                 self._bury(worker, harmless=True)
-        elif record.lane >= state.setting.policy.topics.lanes:
-            self._refuse(received, FailureKind.LYING_RECORD, f"The pool has no lane {record.lane}.")
+        elif (lie := self._lie_in(record)) is not None:
+            self._refuse(received, *lie)
         else:
             self._reported(record)
 
@@ -94,6 +97,20 @@ class WorkerLog:
     def next_tick_ms(self) -> int:
         """When (ms since boot) the next tick is due."""
         return self._ticked_ms + ms(self._state.setting.timings.tick)
+
+    def _lie_in(self, report: Report) -> Lie | None:
+        state = self._state
+
+        def tier_of(origin: Origin) -> str | None:
+            partition = state.partitions.of(origin)
+            return None if partition is None else partition.tier
+
+        def tenant_of(request_id: str) -> str | None:
+            tracked = state.tracked.get(request_id)
+            return None if tracked is None else tracked.record.tenant
+
+        lanes = state.setting.policy.topics.lanes
+        return lie_in_report(report, lanes=lanes, tier_of=tier_of, tenant_of=tenant_of)
 
     def _refuse(self, received: Received, kind: FailureKind, detail: str) -> None:
         """Once, by the owner at that time: who comes later reads it again, and only passes it."""

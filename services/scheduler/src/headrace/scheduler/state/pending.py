@@ -5,7 +5,7 @@ Invariant: no checkpoint's position passes one of them, so that a successor read
 
 from dataclasses import dataclass
 
-from headrace.bus.messages import Place
+from headrace.bus.messages import Place, Received
 from headrace.contracts.control import CancelRequest
 
 
@@ -13,10 +13,15 @@ from headrace.contracts.control import CancelRequest
 class PendingCancel:
     """A cancel that isn't applied yet. `read_to`: once the request partition is read up to there, the id is known or gone."""
 
-    offset: int
+    received: Received
     request: CancelRequest
     place: Place | None
     read_to: int | None = None
+
+    @property
+    def offset(self) -> int:
+        """Where it stands."""
+        return self.received.offset
 
 
 @dataclass(slots=True)
