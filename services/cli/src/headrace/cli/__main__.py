@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from headrace.cli.commands import config, demo, dev, keys, policy, run, topics, version
+from headrace.cli.commands import config, demo, dev, keys, policy, pools, run, topics, version, workers
 from headrace.cli.trouble import sentence_of
 
 FAILED = 1
@@ -29,6 +29,8 @@ def application() -> typer.Typer:
     app.command("demo")(demo.demo)
     app.add_typer(dev.commands(), name="dev")
     app.add_typer(topics.commands(), name="topics")
+    app.add_typer(pools.commands(), name="pools")
+    app.add_typer(workers.commands(), name="workers")
     app.add_typer(config.commands(), name="config")
     app.add_typer(policy.commands(), name="policy")
     app.add_typer(keys.commands(), name="keys")

@@ -1,0 +1,102 @@
+"""Reads logs to their ends and writes orders into `control`, for the commands that look at running pools or change them.
+
+Invariant: what is read ends where the log ended when it was asked for; an order is acknowledged before it counts as given.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic, sleep
+from typing import Any
+
+from headrace.bus.messages import Place, Received, message_of
+from headrace.bus.ports import START, Bus, BusError, BusUnavailableError, LoopReader
+from headrace.cli.brokers import bus_of
+from headrace.cli.trouble import Trouble
+from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.control import ControlRecord
+from headrace.contracts.topics import TopicKind, TopicNames
+from headrace.runtime.settings import ServiceSettings
+
+_NAME = "headrace-cli"
+_BATCH, _WAIT = 1_000, timedelta(milliseconds=100)
+_PATIENCE_S = 30.0
+_LOOK_AGAIN_S = 0.05
+
+
+class Logs:
+    """The logs of one cluster, under one prefix."""
+
+    def __init__(self, bus: Bus, prefix: str) -> None:
+        self._bus, self.names = bus, TopicNames(prefix)
+
+    def place(self, kind: TopicKind, pool: str = "") -> Place:
+        """The only partition of a topic."""
+        return Place(self.names.of(kind, pool=pool), 0)
+
+    @contextmanager
+    def following(self, kind: TopicKind, pool: str = "") -> Iterator["Following"]:
+        """One log from its beginning on. Raises Trouble when it isn't there."""
+        reader = self._bus.loop_reader(_NAME)
+        try:
+            reader.assign({self.place(kind, pool): START})
+            yield Following(self._bus, reader, kind, self.place(kind, pool))
+        except BusUnavailableError:
+            raise
+        except BusError as error:
+            raise Trouble(str(error)) from error
+        finally:
+            reader.close()
+
+    def order(self, pool: str, record: ControlRecord) -> None:
+        """Write it to the pool's `control`. Raises Trouble when nobody acknowledged it."""
+        producer = self._bus.loop_producer(_NAME, delivery_timeout=timedelta(seconds=10))
+        try:
+            producer.send(message_of(self.place(TopicKind.CONTROL, pool), record), None)
+            producer.flush(timedelta(seconds=11))
+            confirmed = producer.confirmations()
+        finally:
+            producer.close()
+        if not confirmed or confirmed[0].offset is None:
+            reason = confirmed[0].error if confirmed else "no answer in time"
+            raise Trouble(f"the order wasn't acknowledged, so it may or may not be obeyed: {reason}")
+
+
+class Following:
+    """One log while it is looked at."""
+
+    def __init__(self, bus: Bus, reader: LoopReader, kind: TopicKind, place: Place) -> None:
+        self._bus, self._reader, self._kind, self._place = bus, reader, kind, place
+
+    def to_end(self) -> Iterator[tuple[Received, Any]]:
+        """What stands between what was read last and the end, decoded; what can't be is the owner's to judge."""
+        end, deadline = self._end(), monotonic() + _PATIENCE_S
+        while self._reader.position(self._place) < end:
+            for received in self._reader.read(_BATCH, _WAIT):
+                try:
+                    yield received, decode(self._kind, received.header)
+                except UndecodableError:
+                    continue
+            if monotonic() > deadline:
+                raise Trouble(f"{self._place.topic} wasn't read to its end in time")
+
+    def _end(self) -> int:
+        ends, deadline = self._bus.ends(_NAME), monotonic() + _PATIENCE_S
+        try:
+            question = ends.ask([self._place])
+            while (answer := question.answer()) is None:
+                if monotonic() > deadline:
+                    raise Trouble("the brokers didn't answer in time")
+                sleep(_LOOK_AGAIN_S)
+            return answer[self._place]
+        finally:
+            ends.close()
+
+
+@contextmanager
+def logs_of(settings: ServiceSettings) -> Iterator[Logs]:
+    """The logs these settings name. Raises Trouble when no broker answers."""
+    try:
+        yield Logs(bus_of(settings), settings.prefix)
+    except BusUnavailableError as error:
+        raise Trouble(f"no broker answers at {settings.kafka}: correct --kafka or HEADRACE_KAFKA") from error

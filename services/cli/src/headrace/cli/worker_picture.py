@@ -1,0 +1,64 @@
+"""What `workers` tells of each worker of a pool. Pure; called by `headrace workers`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headrace.contracts.reports import Gone, Report, WorkerRecord
+
+SILENT_AFTER = timedelta(seconds=5)
+"""Ten reports."""
+_MS = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPicture:
+    """The last word of one worker; `seen_ms`: when it was written, Unix ms by the broker."""
+
+    name: str
+    pool: str
+    boot: str
+    seen_ms: int
+    lane: int
+    slots: int
+    held: int
+    running: int
+    epoch: int
+    healthy: bool
+    draining: bool
+
+    def state(self, wall_ms: int) -> str:
+        """A word or two for people."""
+        if wall_ms - self.seen_ms > SILENT_AFTER / _MS:
+            return "silent"
+        if self.draining:
+            return "draining" if self.held else "drained"
+        return "serving" if self.healthy else "backend down"
+
+
+def workers_of(pool: str, log: Iterable[tuple[int, WorkerRecord]]) -> list[WorkerPicture]:
+    """Those that haven't said goodbye, by name; `log` in order, with the instant of each record."""
+    last: dict[str, tuple[int, Report]] = {}
+    for at_ms, record in log:
+        known = last.get(getattr(record, "worker", ""))
+        if isinstance(record, Report) and (known is None or record.boot >= known[1].boot):
+            last[record.worker] = (at_ms, record)
+        elif isinstance(record, Gone) and known is not None and known[1].boot == record.boot:
+            del last[record.worker]
+    return [_picture(pool, at_ms, report) for _, (at_ms, report) in sorted(last.items())]
+
+
+def _picture(pool: str, at_ms: int, report: Report) -> WorkerPicture:
+    return WorkerPicture(
+        name=report.worker,
+        pool=pool,
+        boot=report.boot,
+        seen_ms=at_ms,
+        lane=report.lane,
+        slots=report.limit,
+        held=len(report.held),
+        running=sum(held.running for held in report.held),
+        epoch=report.epoch,
+        healthy=report.healthy,
+        draining=report.draining,
+    )
