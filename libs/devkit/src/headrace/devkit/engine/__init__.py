@@ -1,7 +1,7 @@
 """An LLM engine without the model, for development, tests and drills: vLLM's doors, batching and failures.
 
     latency, profiles     how long a step takes, what fits
-    blocks, sequences, stepper     the pure core: KV cache, one request, one step at a time in virtual time
+    blocks, sequences, waiting, stepper     the pure core: KV cache, one request, one step at a time in virtual time
     live                  the step loop in real time
     words, asks, wire     text that is a function of the prompt; requests and answers in vLLM's shapes
     faults, fault_plan    what goes wrong, on request or by plan

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from headrace.devkit.engine.refusals import bad, no_such_model, too_long
-from headrace.devkit.engine.sequences import Sequence, block_keys
+from headrace.devkit.engine.sequences import SLICE, Sequence, block_keys
 from headrace.devkit.engine.words import Text, chat_text, completion_text, natural_length
 
 CHARACTERS_A_TOKEN = 4
@@ -48,16 +48,15 @@ class Ask:
     cached_tokens: int = 0
     tokens: list[str] = field(default_factory=list)
 
-    def sequence(self, *, pace_us: int, stall_at: int | None) -> Sequence:
+    def sequence(self) -> Sequence:
         """As the stepper takes it."""
+        prompt = self.text.prompt
         return Sequence(
             self.prompt_tokens,
             self.max_tokens,
-            keys=block_keys(self.text.prompt, self.salt),
-            answer_key=hash((self.salt, self.text.prompt)),
+            keys=block_keys(prompt, self.salt) if len(prompt) >= SLICE else (),
+            answer_key=hash((self.salt, prompt)),
             priority=self.priority,
-            pace_us=pace_us,
-            stall_at=stall_at,
         )
 
 
@@ -82,7 +81,7 @@ def read_fields(body: bytes, models: tuple[str, ...]) -> dict[str, Any]:
 def read_ask(body: bytes, reading: Reading, *, chat: bool, priority: str | None = None) -> Ask:
     """`priority`: the header's, which is stronger than the body's. Raises Refusal for what vLLM refuses."""
     fields = read_fields(body, reading.models)
-    salt = _seed(fields, reading.seed)
+    salt = _seed(fields, reading.seed) if "seed" in fields else reading.seed
     seed = b"%d:" % salt if salt else b""
     text = chat_text(*chat_prompt(fields), seed) if chat else completion_text(_prompt(fields), seed)
     prompt_tokens = tokens_in(text.prompt) + text.said
@@ -139,7 +138,8 @@ def _whole(fields: dict[str, Any], name: str, lowest: int) -> int | None:
 def _length(fields: dict[str, Any], natural: int, *, ends_early: bool) -> tuple[int, str]:
     """Tokens to come, and why they end."""
     wanted = _whole(fields, "max_completion_tokens", 1) or _whole(fields, "max_tokens", 1)
-    natural = max(natural, _whole(fields, "min_tokens", 0) or 0)
+    if "min_tokens" in fields:
+        natural = max(natural, _whole(fields, "min_tokens", 0) or 0)
     if wanted is None:
         return natural, "stop"
     if ends_early and natural <= wanted and not fields.get("ignore_eos"):

@@ -5,7 +5,7 @@ it (the prefix cache). Invariant: private + shared in use + idle never exceeds `
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 
 class BlockPool:
@@ -35,12 +35,12 @@ class BlockPool:
                 return count
         return len(keys)
 
-    def fits(self, prefix: Iterable[int], private: int) -> bool:
+    def fits(self, prefix: Sequence[int], private: int) -> bool:
         """Whether a sequence could hold the cached blocks `prefix` and `private` new ones."""
-        woken = sum(key in self._idle for key in prefix)
-        return self.used + woken + private <= self.total
+        woken = sum(key in self._idle for key in prefix) if prefix else 0
+        return self._private + len(self._shared) + woken + private <= self.total
 
-    def hold(self, prefix: Iterable[int], private: int) -> None:
+    def hold(self, prefix: Sequence[int], private: int) -> None:
         """Takes what `fits` said fits."""
         for key in prefix:
             self._idle.pop(key, None)
@@ -53,8 +53,9 @@ class BlockPool:
         if used > self.total:
             return False
         self._private += private
-        for _ in range(used + len(self._idle) - self.total):
-            self._idle.popitem(last=False)
+        if self._idle:
+            for _ in range(used + len(self._idle) - self.total):
+                self._idle.popitem(last=False)
         return True
 
     def share(self, key: int) -> None:

@@ -75,7 +75,9 @@ class Core:
     def wanted_fault(self, header: str | None, number: int, body: bytes) -> Fault | None:
         """What the request asks for, else what the plan has for it. Raises Refusal."""
         try:
-            return asked_fault(header, body) or self.plan.fault_for(number, body)
+            return asked_fault(header, body) or (
+                self.plan.fault_for(number, body) if self.plan.rules else None
+            )
         except ValueError as error:
             raise bad(str(error)) from error
 
@@ -83,15 +85,15 @@ class Core:
         """The fault, if this prompt hasn't had it often enough."""
         return self._faults.due(prompt, fault)
 
-    def admit(self, sequence: Sequence) -> Generation:
-        """Lets a sequence into the queue. Raises Refusal when the engine is dead or full."""
+    def admit(self, sequence: Sequence, *, whole: bool = False) -> Generation:
+        """Lets a sequence into the queue; `whole`: its caller waits for all of it. Raises Refusal: dead, or full."""
         if not self.alive:
             raise dead()
         most = self._admission.most_waiting
         if most is not None and self.stepper.waiting >= most and self._full():
             self.metrics.rejected += 1
             raise busy(self._admission.status, self._admission.retry_after_s)
-        return self._loop.submit(sequence)
+        return self._loop.submit(sequence, whole=whole)
 
     def _full(self) -> bool:
         """Whether one more would have to wait."""
@@ -113,8 +115,9 @@ class Core:
         return round(fault.number * 1000 * self._scale) if fault and fault.kind == "slow" else 0
 
     def drop(self, generation: Generation) -> None:
-        """A fault has ended this one."""
-        self._loop.abort(generation)
+        """Takes out of the batch what is still in it."""
+        if not generation.done:
+            self._loop.abort(generation)
 
     @property
     def stats(self) -> Stats:

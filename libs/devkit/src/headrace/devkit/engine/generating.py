@@ -26,6 +26,7 @@ CHAT, COMPLETIONS, EMBEDDINGS, TOKENIZE = (
     "/v1/embeddings",
     "/tokenize",
 )
+GENERATING = frozenset({CHAT, COMPLETIONS})
 LEFT = (asyncio.CancelledError, ConnectionResetError)
 Reply = Awaitable[web.StreamResponse]
 
@@ -41,7 +42,7 @@ class Generating:
         """Raises Refusal."""
         if not self._core.alive:
             raise dead()
-        if exchange.path in {CHAT, COMPLETIONS}:
+        if exchange.path in GENERATING:
             return await self._generated(request, exchange)
         if exchange.path == EMBEDDINGS:
             return await self._embedded(request, exchange)
@@ -53,11 +54,11 @@ class Generating:
         wanted, chat = self._wanted(request, exchange), exchange.path == CHAT
         priority = request.headers.get("X-Vllm-Priority")
         ask = read_ask(exchange.request, self._core.reading, chat=chat, priority=priority)
-        fault = self._due(ask.text.prompt, wanted, ask.model)
-        sequence = ask.sequence(
-            pace_us=self._core.pace_us(fault), stall_at=stall_of(fault, stream=ask.stream)
-        )
-        generation = self._core.admit(sequence)
+        fault = self._due(ask.text.prompt, wanted, ask.model) if wanted else None
+        sequence = ask.sequence()
+        if fault:
+            sequence.hold_back(self._core.pace_us(fault), stall_of(fault, stream=ask.stream))
+        generation = self._core.admit(sequence, whole=not ask.stream)
         answer = Answer(ask, f"{'chatcmpl' if chat else 'cmpl'}-{self._name(request)}", int(time.time()))
         making = Answering(request, exchange, answer, generation, fault=fault, die=self._die)
         try:
@@ -83,8 +84,8 @@ class Generating:
         inside: list[Generation] = []
         try:
             for sequence in ask.sequences():
-                sequence.stall_at, sequence.plain = stall, stall is None
-                inside.append(self._core.admit(sequence))
+                sequence.hold_back(0, stall)
+                inside.append(self._core.admit(sequence, whole=True))
             for generation in inside:
                 await generation.reached(1)
         except EngineDead as death:

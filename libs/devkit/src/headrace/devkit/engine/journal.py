@@ -36,6 +36,7 @@ class Journal:
     def __init__(self, limit: int = 20_000, file: Path | None = None) -> None:
         self.exchanges: deque[Exchange] = deque(maxlen=limit)
         self._file = file.open("ab", buffering=0) if file else None
+        self.keeps = bool(limit or file)
 
     def begin(self, exchange: Exchange) -> None:
         """Notes a request that has arrived."""

@@ -68,6 +68,8 @@ class StepLoop:
         self._task: asyncio.Task[None] | None = None
         self._resting: asyncio.Future[None] | None = None
         self._at = self.now_us()
+        self._step: Step | None = None
+        self._wake_us: int | None = None
 
     def now_us(self) -> int:
         """The engine's clock."""
@@ -84,20 +86,26 @@ class StepLoop:
             return
         task.cancel()
         await asyncio.wait([task])
+        self._step = None
         if not task.cancelled():
             task.result()
 
-    def submit(self, sequence: Sequence) -> Generation:
-        """Hands a sequence to the engine."""
-        generation = sequence.owner = Generation(sequence)
-        self.stepper.add(sequence, self.now_us())
+    def submit(self, sequence: Sequence, *, whole: bool = False) -> Generation:
+        """Hands a sequence to the engine. `whole`: nobody looks before it is done, so without time it is at once."""
+        generation, now = Generation(sequence), self.now_us()
+        if whole and (step := self.stepper.at_once(sequence, now)):
+            self._observe(step, now)
+            generation.ready, generation.done = sequence.generated, True
+            return generation
+        sequence.owner = generation
+        self.stepper.add(sequence, now)
         self._rouse()
         return generation
 
     def abort(self, generation: Generation) -> None:
         """The caller has left."""
-        self.stepper.abort(generation.sequence)
-        self._rouse()
+        if self.stepper.abort(generation.sequence):
+            self._rouse()
 
     def die(self) -> None:
         """Everyone who is inside gets EngineDead, and nothing stays cached."""
@@ -120,23 +128,29 @@ class StepLoop:
             raise
 
     async def _step_for_ever(self) -> None:
-        at_once = 0
         while True:
+            early_us = self._advance()
+            if early_us is None:
+                await self._rest(self._wake_us)
+                self._at = self.now_us()
+            else:
+                await asyncio.sleep(early_us / SECOND_US / self._scale)
+
+    def _advance(self) -> int | None:
+        """Steps until one must be waited for: microseconds until it ends; 0: others' turn; None: nothing to do."""
+        for _ in range(STEPS_AT_ONCE):
+            if self._step:
+                self._deliver(self._step)
             self._at = max(self._at, self.now_us() - CATCH_UP_US)
             step = self.stepper.step(self._at)
             if not step.tokens:
-                await self._rest(step.wake_us)
-                self._at, at_once = self.now_us(), 0
-                continue
+                self._step, self._wake_us = None, step.wake_us
+                return None
+            self._step = step
             self._at += step.took_us
-            at_once += 1
-            if (early := self._at - self.now_us()) > 0:
-                await asyncio.sleep(early / SECOND_US / self._scale)
-                at_once = 0
-            self._deliver(step)
-            if at_once >= STEPS_AT_ONCE:
-                await asyncio.sleep(0)
-                at_once = 0
+            if step.took_us and (early_us := self._at - self.now_us()) > 0:
+                return early_us
+        return 0
 
     def _deliver(self, step: Step) -> None:
         self._observe(step, self._at)

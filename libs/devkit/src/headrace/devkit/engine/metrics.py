@@ -43,13 +43,18 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += value * times
 
+    @property
+    def total(self) -> int:
+        """How many values were counted."""
+        return sum(self._counts)
+
     def lines(self, name: str, labels: str) -> Iterator[str]:
         """As Prometheus reads them."""
         yield f"# TYPE {name} histogram"
         bounds = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         for bound, count in zip(bounds, accumulate(self._counts), strict=True):
             yield f'{name}_bucket{{{labels},le="{bound}"}} {count}'
-        yield f"{name}_count{{{labels}}} {sum(self._counts)}"
+        yield f"{name}_count{{{labels}}} {self.total}"
         yield f"{name}_sum{{{labels}}} {self._sum}"
 
 
@@ -60,25 +65,41 @@ class EngineMetrics:
         self.prompt_tokens = self.cached_tokens = self.generated_tokens = self.most_running = 0
         self.finished = dict.fromkeys(REASONS, 0)
         self.rejected = 0
-        self.histograms = {
-            "time_to_first_token_seconds": Histogram(FIRST_TOKEN),
-            "inter_token_latency_seconds": Histogram(BETWEEN),
-            "request_time_per_output_token_seconds": Histogram(BETWEEN),
-            "e2e_request_latency_seconds": Histogram(WHOLE),
-            "request_queue_time_seconds": Histogram(WHOLE),
-            "request_prefill_time_seconds": Histogram(WHOLE),
-            "request_decode_time_seconds": Histogram(WHOLE),
-            "request_inference_time_seconds": Histogram(WHOLE),
-            "request_prompt_tokens": Histogram(TOKENS),
-            "request_generation_tokens": Histogram(TOKENS),
-            "request_params_max_tokens": Histogram(TOKENS),
-            "request_params_n": Histogram((1, 2, 5, 10, 20)),
-            "iteration_tokens_total": Histogram(IN_A_STEP),
+        self._in_no_time = self._several_in_no_time = self._gaps_of_no_time = 0
+        self._first_token, self._between, self._per_token = (
+            Histogram(FIRST_TOKEN),
+            Histogram(BETWEEN),
+            Histogram(BETWEEN),
+        )
+        self._whole, self._queued, self._prefill = Histogram(WHOLE), Histogram(WHOLE), Histogram(WHOLE)
+        self._decode, self._inference, self._prompt = Histogram(WHOLE), Histogram(WHOLE), Histogram(TOKENS)
+        self._generation, self._steps, self._completions = (
+            Histogram(TOKENS),
+            Histogram(IN_A_STEP),
+            Histogram((1, 2, 5)),
+        )
+        self._histograms = {
+            "time_to_first_token_seconds": self._first_token,
+            "inter_token_latency_seconds": self._between,
+            "request_time_per_output_token_seconds": self._per_token,
+            "e2e_request_latency_seconds": self._whole,
+            "request_queue_time_seconds": self._queued,
+            "request_prefill_time_seconds": self._prefill,
+            "request_decode_time_seconds": self._decode,
+            "request_inference_time_seconds": self._inference,
+            "request_prompt_tokens": self._prompt,
+            "request_generation_tokens": self._generation,
+            "request_params_max_tokens": self._generation,
+            "request_params_n": self._completions,
+            "iteration_tokens_total": self._steps,
         }
 
     def observe(self, step: Step, end_us: int) -> None:
         """One step, at its end."""
-        self.histograms["iteration_tokens_total"].observe(step.tokens)
+        self._steps.observe(step.tokens)
+        if not step.emitted:
+            self._at_once(step, end_us)
+            return
         self.generated_tokens += len(step.emitted)
         gaps: dict[int, int] = {}
         for sequence in step.emitted:
@@ -86,43 +107,65 @@ class EngineMetrics:
             if sequence.generated > 1:
                 gaps[last] = gaps.get(last, 0) + 1
             else:
-                self._first(sequence, end_us)
-        between = self.histograms["inter_token_latency_seconds"]
+                sequence.first_us = end_us
+                self._first_token.observe((end_us - sequence.arrived_us) / SECOND_US)
         for last, times in gaps.items():
-            between.observe((end_us - last) / SECOND_US, times)
+            self._between.observe((end_us - last) / SECOND_US, times)
         for sequence in step.finished:
             self._finished(sequence, end_us)
 
-    def _first(self, sequence: Sequence, end_us: int) -> None:
-        sequence.first_us = end_us
-        self.histograms["time_to_first_token_seconds"].observe((end_us - sequence.arrived_us) / SECOND_US)
+    def _at_once(self, step: Step, end_us: int) -> None:
+        """A step that stands for all steps of a sequence; or one that only prefilled, or ended embeddings."""
+        for sequence in step.finished:
+            if tokens := sequence.generated:
+                self.generated_tokens += tokens
+                self._in_no_time += 1
+                self._several_in_no_time += tokens > 1
+                self._gaps_of_no_time += tokens - 1
+                self._count(sequence)
+            else:
+                self._finished(sequence, end_us)
+
+    def _fold(self) -> None:
+        """Counts what took no time: it is all zeros, so it can wait until somebody looks."""
+        for histogram in (
+            self._first_token,
+            self._whole,
+            self._queued,
+            self._prefill,
+            self._decode,
+            self._inference,
+        ):
+            histogram.observe(0, self._in_no_time)
+        self._per_token.observe(0, self._several_in_no_time)
+        self._between.observe(0, self._gaps_of_no_time)
+        self._completions.observe(1, self._prompt.total - self._completions.total)
+        self._in_no_time = self._several_in_no_time = self._gaps_of_no_time = 0
 
     def _finished(self, sequence: Sequence, end_us: int) -> None:
-        first = sequence.first_us if sequence.generated else end_us
+        generated, arrived, admitted = sequence.generated, sequence.arrived_us, sequence.admitted_us
+        first = sequence.first_us if generated else end_us
+        self._whole.observe((end_us - arrived) / SECOND_US)
+        self._queued.observe(max(0, admitted - arrived) / SECOND_US)
+        self._prefill.observe((first - admitted) / SECOND_US)
+        self._decode.observe((end_us - first) / SECOND_US)
+        self._inference.observe((end_us - admitted) / SECOND_US)
+        if generated > 1:
+            self._per_token.observe((end_us - first) / (generated - 1) / SECOND_US)
+        self._count(sequence)
+
+    def _count(self, sequence: Sequence) -> None:
         self.prompt_tokens += sequence.prompt_tokens
         self.cached_tokens += sequence.cached_tokens
-        waited = max(0, sequence.admitted_us - sequence.arrived_us)
-        seconds = {
-            "e2e_request_latency_seconds": end_us - sequence.arrived_us,
-            "request_queue_time_seconds": waited,
-            "request_prefill_time_seconds": first - sequence.admitted_us,
-            "request_decode_time_seconds": end_us - first,
-            "request_inference_time_seconds": end_us - sequence.admitted_us,
-        }
-        if sequence.generated > 1:
-            seconds["request_time_per_output_token_seconds"] = (end_us - first) // (sequence.generated - 1)
-        for name, us in seconds.items():
-            self.histograms[name].observe(us / SECOND_US)
-        self.histograms["request_prompt_tokens"].observe(sequence.prompt_tokens)
-        self.histograms["request_generation_tokens"].observe(sequence.generated)
-        self.histograms["request_params_max_tokens"].observe(sequence.max_tokens)
-        self.histograms["request_params_n"].observe(1)
+        self._prompt.observe(sequence.prompt_tokens)
+        self._generation.observe(sequence.generated)
 
     def page(self, stepper: Stepper, model: str) -> str:
         """The page."""
+        self._fold()
         labels = f'engine="0",model_name="{model}"'
         lines = [*self._gauges(stepper, labels), *self._counters(stepper, labels)]
-        for name, histogram in self.histograms.items():
+        for name, histogram in self._histograms.items():
             lines += histogram.lines(f"vllm:{name}", labels)
         return "\n".join(lines) + "\n"
 

@@ -79,6 +79,11 @@ class Sequence:
         """Keys of its full blocks but for the last token, which must be computed to go on."""
         return [self.key_of(block) for block in range((self.length - 1) // BLOCK)]
 
+    def hold_back(self, pace_us: int, stall_at: int | None) -> None:
+        """Gives it a pace and a place to hang, before it is added."""
+        self.pace_us, self.stall_at = pace_us, stall_at
+        self.plain = not pace_us and stall_at is None
+
     def wait_for_its_pace(self, now_us: int) -> None:
         """Sets when its next token may come."""
         self.next_us = NEVER if self.generated == self.stall_at else now_us + self.pace_us

@@ -16,7 +16,7 @@ from aiohttp import web
 from headrace.devkit.engine.answering import reply, reset
 from headrace.devkit.engine.asks import Reading
 from headrace.devkit.engine.core import Admission, Core
-from headrace.devkit.engine.generating import LEFT, Generating
+from headrace.devkit.engine.generating import GENERATING, LEFT, Generating
 from headrace.devkit.engine.journal import Exchange, Journal
 from headrace.devkit.engine.pages import Page, Pages
 from headrace.devkit.engine.profiles import INSTANT, Profile
@@ -111,9 +111,12 @@ class FakeEngine:
         if request.method in WITHOUT_BODY:
             return shown(self._pages.get(request.path))
         body = await request.content.read()
-        if page := self._pages.change(request.method, request.path, body):
+        if request.path not in GENERATING and (
+            page := self._pages.change(request.method, request.path, body)
+        ):
             return shown(page)
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers]
+        raw = request.raw_headers if self.journal.keeps else ()
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
         self.core.counts.received += 1
         exchange = Exchange(self.core.counts.received, request.method, request.path, headers, body)
         self.journal.begin(exchange)

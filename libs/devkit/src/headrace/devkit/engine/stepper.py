@@ -8,15 +8,16 @@ first, the rest of the token budget to prompts in chunks, then to those who wait
 are whole microseconds. Invariant: `decoding` and `prefilling` are in the order in which they'd be preempted last.
 """
 
-import heapq
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from headrace.devkit.engine.blocks import BlockPool
+from headrace.devkit.engine.latency import NO_TIME
 from headrace.devkit.engine.profiles import BLOCK, Profile
 from headrace.devkit.engine.sequences import NEVER, Sequence, State
+from headrace.devkit.engine.waiting import Waiting
 
 ORDER = attrgetter("order")
 
@@ -36,19 +37,23 @@ class Step:
     finished: list[Sequence] = field(default_factory=list)
 
 
+IDLE = Step()
+
+
 class Stepper:
     """All sequences of one engine. `slowness` stretches every step."""
 
     def __init__(self, profile: Profile, slowness: float = 1.0) -> None:
         self.profile, self.slowness = profile, slowness
+        self.instant = profile.latency == NO_TIME
         self.pool = BlockPool(profile.kv_blocks)
         self.decoding: list[Sequence] = []
         self.prefilling: list[Sequence] = []
         self.preemptions = self.recomputed_tokens = self.prefix_queries = self.prefix_hits = 0
-        self._queue: list[tuple[tuple[int, int], Sequence]] = []
+        self._queue = Waiting()
         self._leaving: list[Sequence] = []
         self._ending: list[Sequence] = []
-        self._added = self._waiting = 0
+        self._added = 0
         self._now = self._budget = self._kv_tokens = self._scheduled = 0
         self._short = False
 
@@ -60,7 +65,7 @@ class Stepper:
     @property
     def waiting(self) -> int:
         """Sequences outside, the preempted among them."""
-        return self._waiting
+        return len(self._queue)
 
     def add(self, sequence: Sequence, now_us: int) -> None:
         """Puts it into the queue. Raises ValueError when it can't ever fit."""
@@ -68,55 +73,92 @@ class Stepper:
             raise ValueError(
                 f"{sequence.prompt_tokens} + {sequence.max_tokens} tokens don't fit the KV cache"
             )
+        self._number(sequence, now_us)
+        self._queue.add(sequence)
+
+    def _number(self, sequence: Sequence, now_us: int) -> None:
         self._added += 1
         sequence.number, sequence.arrived_us = self._added, now_us
         if sequence.answer_key is None:
             sequence.answer_key = self._added
         sequence.order = (sequence.priority if self.profile.by_priority else 0, self._added)
-        self._enqueue(sequence)
 
-    def abort(self, sequence: Sequence) -> None:
-        """The caller has left: it is out of the batch, and its blocks are free, from the next step on."""
+    def abort(self, sequence: Sequence) -> bool:
+        """The caller has left: it is out of the batch, and its blocks are free, from the next step on.
+
+        False: it has ended already.
+        """
         if sequence.state is State.WAITING:
-            self._waiting -= 1
+            self._queue.leave()
         elif sequence.state is State.RUNNING:
             self._leaving.append(sequence)
         else:
-            return
+            return False
         sequence.state = State.ABORTED
+        return True
 
     def everyone(self) -> Iterator[Sequence]:
         """All that run or wait, in no order."""
         yield from self.decoding
         yield from self.prefilling
         yield from self._ending
-        yield from (sequence for _, sequence in self._queue if sequence.state is State.WAITING)
+        yield from self._queue
 
     def step(self, now_us: int) -> Step:
         """Schedules and computes one step that begins now."""
         self._let_go()
-        self._now, self._budget = now_us, self.profile.max_num_batched_tokens
-        self._kv_tokens = self._scheduled = 0
-        self._short = False
+        if not (self.decoding or self.prefilling or self._queue):
+            return IDLE
+        budget = self._budget = self.profile.max_num_batched_tokens
+        self._now, self._kv_tokens, self._scheduled, self._short = now_us, 0, 0, False
         step = Step()
         self._ending = step.finished
-        self._decode(step)
-        decoded = self.profile.max_num_batched_tokens - self._budget
-        self._prefill(step)
-        self._admit(step)
-        step.tokens = self.profile.max_num_batched_tokens - self._budget
-        if self._scheduled:
+        if self.decoding:
+            self._decode(step)
+        decoded = budget - self._budget
+        if self.prefilling:
+            self._prefill(step)
+        if self._queue:
+            self._admit(step)
+        step.tokens = budget - self._budget
+        if not self._scheduled:
+            step.wake_us = self._next_instant()
+        elif not self.instant:
             took = self.profile.latency.step_us(self._scheduled, self._kv_tokens, step.tokens - decoded)
             step.took_us = took if self.slowness == 1.0 else round(took * self.slowness)
-        else:
-            step.wake_us = self._next_instant()
         return step
+
+    def at_once(self, sequence: Sequence, now_us: int) -> Step | None:
+        """As add() and all its steps, in an engine whose steps take no time; what they come to in one.
+
+        (With a full cache it may forget other idle blocks than the steps would, as it takes all its room at its beginning.)
+        None, and nothing is done, when it can't be so: the engine takes time, others wait, it doesn't fit beside those who
+        run, or it has a pace.
+        """
+        room = not self._queue and self.running < self.profile.max_num_seqs
+        if not (self.instant and room and sequence.plain):
+            return None
+        length = sequence.prompt_tokens + max(0, sequence.max_tokens - 1)
+        keys = sequence.cacheable() if self.profile.prefix_caching and length > BLOCK else []
+        hits = self.pool.found(keys)
+        private = -(-length // BLOCK) - hits
+        if not self.pool.fits(keys[:hits], private):
+            return None
+        self._number(sequence, now_us)
+        self._hold(sequence, keys[:hits], private, now_us)
+        tokens = length - sequence.computed
+        sequence.generated, sequence.computed, sequence.state = sequence.max_tokens, length, State.FINISHED
+        self._share_full_blocks(sequence)
+        self._free(sequence)
+        return Step(0, tokens, None, [], [sequence])
 
     def _let_go(self) -> None:
         """Frees what the last step has finished, and takes the aborted out of the batch."""
-        for sequence in self._ending:
-            self._share_full_blocks(sequence)
-            self._free(sequence)
+        if self._ending:
+            for sequence in self._ending:
+                self._share_full_blocks(sequence)
+                self._free(sequence)
+            self._ending = []
         if not self._leaving:
             return
         for sequence in self._leaving:
@@ -159,10 +201,7 @@ class Stepper:
     def _admit(self, step: Step) -> None:
         """Lets those in who wait, in order, while there is room in the batch, the budget and the cache."""
         while self._queue and self._budget and not self._short and self.running < self.profile.max_num_seqs:
-            sequence = self._queue[0][1]
-            if sequence.state is not State.WAITING:
-                heapq.heappop(self._queue)
-                continue
+            sequence = self._queue.first()
             keys = sequence.cacheable() if self.profile.prefix_caching else []
             hits = self.pool.found(keys)
             due = sequence.pace_us == 0 and sequence.stall_at != sequence.generated
@@ -170,23 +209,25 @@ class Stepper:
             private = -(-(hits * BLOCK + chunk) // BLOCK) - hits
             if not self.pool.fits(keys[:hits], private):
                 return
-            heapq.heappop(self._queue)
-            self._enter(sequence, keys, hits, private)
+            self._queue.pop()
+            self._enter(sequence, keys[:hits], private)
             if chunk:
                 self._compute(sequence, chunk, step)
 
-    def _enter(self, sequence: Sequence, keys: list[int], hits: int, private: int) -> None:
-        self._waiting -= 1
-        self.pool.hold(keys[:hits], private)
-        sequence.shared, sequence.private = keys[:hits], private
-        sequence.computed, sequence.state = hits * BLOCK, State.RUNNING
-        if not sequence.preempted:
-            sequence.cached_tokens, sequence.admitted_us = sequence.computed, self._now
-            self.prefix_queries += sequence.length
-            self.prefix_hits += sequence.computed
+    def _enter(self, sequence: Sequence, prefix: list[int], private: int) -> None:
+        self._hold(sequence, prefix, private, self._now)
         if not sequence.plain:
             sequence.wait_for_its_pace(self._now)
         insort(self.prefilling, sequence, key=ORDER)
+
+    def _hold(self, sequence: Sequence, prefix: list[int], private: int, now_us: int) -> None:
+        self.pool.hold(prefix, private)
+        sequence.shared, sequence.private = prefix, private
+        sequence.computed, sequence.state = len(prefix) * BLOCK, State.RUNNING
+        if not sequence.preempted:
+            sequence.cached_tokens, sequence.admitted_us = sequence.computed, now_us
+            self.prefix_queries += sequence.length
+            self.prefix_hits += sequence.computed
 
     def _compute(self, sequence: Sequence, chunk: int, step: Step) -> None:
         """Computes a piece of a prompt; its end brings the first token, which the model samples in the same step."""
@@ -242,12 +283,7 @@ class Stepper:
         victim.preempted += 1
         self._free(victim)
         victim.computed = 0
-        self._enqueue(victim)
-
-    def _enqueue(self, sequence: Sequence) -> None:
-        sequence.state = State.WAITING
-        self._waiting += 1
-        heapq.heappush(self._queue, (sequence.order, sequence))
+        self._queue.add(victim)
 
     def _free(self, sequence: Sequence) -> None:
         self.pool.release(sequence.shared, sequence.private)
