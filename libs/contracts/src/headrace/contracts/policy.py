@@ -48,12 +48,17 @@ class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is served: weight among tenants, API keys as SHA-256 hex digests, and the tiers it may use."""
+    """Who is served: weight among tenants, API keys as SHA-256 hex digests, and the tiers it may use.
+
+    `retry_percent` of its attempts in the last minute, and `retry_minimum` besides, may be retries.
+    """
 
     weight: Weight = 1
     key_sha256: tuple[KeyHash, ...] = ()
     default_tier: PolicyName = "standard"
     tiers: tuple[PolicyName, ...] | None = None
+    retry_percent: Percent = 20
+    retry_minimum: Annotated[int, Meta(ge=0, le=1_000_000)] = 60
 
 
 class TopicPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -135,6 +135,7 @@ class AttemptLog:
     def _as_failed(self, record: AttemptRecord, kind: FailureKind | None) -> FailedAttempt:
         return FailedAttempt(
             id=record.id,
+            tenant=record.tenant,
             origin=record.origin,
             attempt=record.attempt,
             attempts=record.attempts,

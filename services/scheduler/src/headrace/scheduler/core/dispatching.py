@@ -38,6 +38,7 @@ class Dispatching:
             trial=trial,
         )
         state.held.add(held)
+        state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
         state.accounts.dispatch(record.tier, record.tenant, tracked.charge)
         state.expiries.put(tracked)
         self._send(tracked, held)

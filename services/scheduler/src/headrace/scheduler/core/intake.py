@@ -107,10 +107,8 @@ class Intake:
         if held is not None:
             tracked.phase, tracked.last = Phase.HELD, held.attempt
             self._state.expiries.put(tracked)
-        elif (kind := self._gave_up(tracked)) is FailureKind.DEADLINE_PASSED:
-            self._endings.expire(tracked, kind)
-        elif kind is not None:
-            self._dead_letter(tracked, kind)
+        elif (kind := self._gave_up(tracked)) is not None:
+            self._returning.end(tracked, kind)
         elif tracked.due_ms > self._state.now.wall_ms:
             self._returning.wait_until_due(tracked)
         else:

@@ -25,6 +25,7 @@ from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import PendingCancel, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
+from headrace.scheduler.state.retry_budgets import RetryBudgets
 from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -128,6 +129,7 @@ class PoolState:
     settled: ByMinute[AttemptId] = field(default_factory=ByMinute)
     retrying: dict[str, Retrying] = field(default_factory=dict)
     suspects: Suspects = field(default_factory=Suspects)
+    retry_budgets: RetryBudgets = field(default_factory=RetryBudgets)
     cancels: dict[str, PendingCancel] = field(default_factory=dict)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""

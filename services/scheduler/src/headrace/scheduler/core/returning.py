@@ -7,15 +7,18 @@ only what may have started is counted; what was sent to a worker that died may h
 from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.lifecycle import Status
+from headrace.contracts.policy import TenantPolicy
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.suspicion import FailedAttempt, Standing, Suspicion
 from headrace.scheduler.core.terminal_records import failure_of
+from headrace.scheduler.decisions.may_retry import may_retry, takes_budget
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
 
+_ANYBODY = TenantPolicy()
 _SETTLE_MS = 1_000
 """A suspect isn't tried apart before the others of the same death are known."""
 
@@ -49,6 +52,7 @@ class Returning:
         self.failed(
             FailedAttempt(
                 id=held.id,
+                tenant=held.tenant,
                 origin=held.origin,
                 attempt=held.attempt,
                 attempts=held.attempts,
@@ -65,7 +69,7 @@ class Returning:
         """An attempt failed in a way that another may mend: try again later, or give up."""
         tracked = self._state.tracked.get(failed.id)
         standing = self._suspicion.stands(failed)
-        verdict = self._verdict(failed, standing, tracked)
+        verdict = self._within_budget(failed, self._verdict(failed, standing, tracked))
         self._suspicion.keep(failed.id, standing)
         self._remember(failed, standing, verdict)
         if tracked is None:
@@ -74,7 +78,19 @@ class Returning:
         if isinstance(verdict, Again):
             self._delay(tracked, verdict)
         else:
-            self._give_up(tracked, verdict, failed.kind)
+            tracked.used = verdict.used
+            self.end(tracked, verdict.kind, failed.kind)
+
+    def end(self, tracked: Tracked, kind: FailureKind, last: FailureKind | None = None) -> None:
+        """No further attempt. A kind that another might mend ends it as failed: its tenant has no more retries now."""
+        if kind is FailureKind.DEADLINE_PASSED:
+            self._endings.expire(tracked, kind)
+        elif rule_of(kind).retryable:
+            detail = f"{rule_of(kind).sentence} Its tenant has used up its retries of this minute."
+            self._endings.end(tracked, Status.FAILED, failure_of(kind, detail))
+        else:
+            told = "" if last is None else f" The last: {rule_of(last).sentence}"
+            self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(kind, rule_of(kind).sentence + told))
 
     def wait(self, tracked: Tracked) -> None:
         """It may run now."""
@@ -122,6 +138,23 @@ class Returning:
             random=state.setting.random(),
         )
 
+    def _within_budget(self, failed: FailedAttempt, verdict: Again | GiveUp) -> Again | GiveUp:
+        if (
+            failed.kind is None
+            or isinstance(verdict, GiveUp)
+            or not takes_budget(failed.kind, started=failed.started)
+        ):
+            return verdict
+        state, tenant = self._state, failed.tenant
+        policy = state.setting.policy.tenants.get(tenant, _ANYBODY)
+        attempts, retries = state.retry_budgets.of(tenant, state.now.boot_ms)
+        percent, minimum = policy.retry_percent, policy.retry_minimum
+        if may_retry(attempts=attempts, retries=retries, percent=percent, minimum=minimum):
+            state.retry_budgets.retried(tenant, state.now.boot_ms)
+            return verdict
+        state.count("retries_refused")
+        return GiveUp(failed.kind, verdict.used)
+
     def _delay(self, tracked: Tracked, again: Again) -> None:
         tracked.used, tracked.due_ms = again.used, again.due_ms
         record = tracked.record
@@ -132,16 +165,6 @@ class Returning:
             self.wait_until_due(tracked)
         elif tracked.phase is not Phase.WAITING:
             self.wait(tracked)
-
-    def _give_up(self, tracked: Tracked, verdict: GiveUp, last: FailureKind | None) -> None:
-        tracked.used = verdict.used
-        if verdict.kind is FailureKind.DEADLINE_PASSED:
-            self._endings.expire(tracked, verdict.kind)
-            return
-        detail = rule_of(verdict.kind).sentence + (
-            "" if last is None else f" The last: {rule_of(last).sentence}"
-        )
-        self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(verdict.kind, detail))
 
     def _remember(self, failed: FailedAttempt, standing: Standing, verdict: Again | GiveUp) -> None:
         """Keep it for the next owner, and for the request's record if that hasn't been read yet."""

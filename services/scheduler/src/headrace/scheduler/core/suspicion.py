@@ -23,6 +23,7 @@ class FailedAttempt:
     """An attempt that came to no end of its request. `worker`, `boot`: who had it; `at_ms` (Unix): when it failed."""
 
     id: str
+    tenant: str
     origin: Origin
     attempt: AttemptId
     attempts: int
