@@ -41,6 +41,7 @@ FAST = Timings(
     silent=timedelta(milliseconds=900),
     back_off=timedelta(milliseconds=100),
     tick=timedelta(milliseconds=100),
+    trim=timedelta(milliseconds=200),
 )
 
 

@@ -38,6 +38,14 @@ class Observing:
         self._checkpoint = metrics.histogram(
             "checkpoint_seconds", "From a checkpoint's begin to its commit.", pool, LATENCY_BUCKETS
         )
+        self._trimmed = metrics.counter(
+            "trimmed_records_total", "Records deleted from requests, attempts and control.", pool
+        )
+        self._undelivered = metrics.gauge(
+            "undelivered_records",
+            "Finished records that can't be trimmed, since result-delivery hasn't committed them.",
+            pool,
+        )
         self._takeovers = metrics.counter("takeovers_total", "Pools taken over.", pool)
         self._standings = metrics.gauge(
             "pool_standing", "1 for what this replica is to the pool.", ("pool", "standing")
@@ -50,6 +58,8 @@ class Observing:
         """As Watcher.stepped."""
         for tier, waited_ms in outputs.waits_ms:
             self._wait.labels(pool, tier).observe(waited_ms / 1000)
+        if outputs.undelivered is not None:
+            self._undelivered.labels(pool).set(outputs.undelivered)
         if outputs.counts:
             self._count(pool, outputs)
             self._in_flight.labels(pool).set(fleet.held)
@@ -83,8 +93,8 @@ class Observing:
 
     def _forget(self, pool: str) -> None:
         """Whoever doesn't own the pool knows nothing of it: an old figure would stand beside the new owner's."""
-        of_owners = (self._depth, self._oldest, self._in_flight, self._paused, self._workers, self._slots)
-        for gauge in of_owners:
+        queues = (self._depth, self._oldest, self._in_flight, self._paused)
+        for gauge in (*queues, self._workers, self._slots, self._undelivered):
             gauge.remove_by_labels({"pool": pool})
 
     def _count(self, pool: str, outputs: Outputs) -> None:
@@ -93,5 +103,7 @@ class Observing:
                 self._attempts.labels(pool, _VERDICTS[what]).inc(count)
             elif what == "checkpoint_ms":
                 self._checkpoint.labels(pool).observe(count / 1000)
+            elif what == "trimmed_records":
+                self._trimmed.labels(pool).inc(count)
             elif what != "checkpoints":
                 self._decisions.labels(pool, what).inc(count)

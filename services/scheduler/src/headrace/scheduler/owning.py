@@ -18,6 +18,7 @@ from headrace.bus.ports import (
 from headrace.contracts.clock import Now
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.step import Inputs, Outputs, Send
+from headrace.scheduler.deleting import Deleting
 from headrace.scheduler.ports import RunTracing
 from headrace.scheduler.warm import Warm
 
@@ -32,6 +33,7 @@ class Owning:
     def __init__(self, core: PoolCore, state: FencedState, warm: Warm, tracing: RunTracing) -> None:
         self.core, self._state, self._warm, self._tracing = core, state, warm, tracing
         self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
+        self._deleting = Deleting(warm.trims)
         self._ahead: deque[Received] = deque()
         self._refused: list[Confirmation] = []
         self._question: tuple[tuple[Place, ...], EndsAsked] | None = None
@@ -55,7 +57,10 @@ class Owning:
         confirmations = self._refused + self._producer.confirmations()
         self._refused = []
         outputs = self.core.step(
-            Inputs(records, confirmations, self._answered(), self._has_committed()), clock_now
+            Inputs(
+                records, confirmations, self._answered(), self._has_committed(), self._deleting.answered()
+            ),
+            clock_now,
         )
         self._carry_out(outputs)
         return outputs
@@ -85,6 +90,8 @@ class Owning:
             self._send(send)
         if outputs.ask_ends:
             self._question = (outputs.ask_ends, self._ends.ask(outputs.ask_ends))
+        if outputs.trim:
+            self._deleting.ask(outputs.trim)
         if outputs.checkpoint:
             self._state.begin(outputs.checkpoint)
             self._committing = True

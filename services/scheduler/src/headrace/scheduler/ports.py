@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from headrace.bus.messages import Message, Place
-from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, TopicIds
+from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, TopicIds, Trims
 from headrace.contracts.observations import QueueState
 from headrace.scheduler.core.step import Fleet, Notice, Outputs, Send
 
@@ -32,6 +32,10 @@ class PoolBus(Protocol):
 
     def topic_ids(self, name: str) -> TopicIds:
         """As Bus.topic_ids."""
+        ...
+
+    def trims(self, name: str) -> Trims:
+        """As Bus.trims."""
         ...
 
 

@@ -37,6 +37,8 @@ class Timings:
     """Between two looks whether a topic was made anew under the pool."""
     present: timedelta = timedelta(seconds=5)
     """Between two words of a standby that it is there."""
+    trim: timedelta = timedelta(seconds=10)
+    """Between two looks at what may be deleted from the logs."""
     back_off: timedelta = timedelta(seconds=1)
     """After a failed takeover, doubling to `back_off_most`."""
     back_off_most: timedelta = timedelta(seconds=60)

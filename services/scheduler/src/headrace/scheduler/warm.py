@@ -16,7 +16,7 @@ class Warm:
     def __init__(self, setting: Setting, bus: PoolBus, name: str, known: dict[str, str]) -> None:
         """`known`: ids of the pool's topics, by name, as far as this process knows them."""
         self.producer = bus.loop_producer(name, delivery_timeout=setting.timings.delivery)
-        self.reader, self.ends = bus.loop_reader(name), bus.ends(name)
+        self.reader, self.ends, self.trims = bus.loop_reader(name), bus.ends(name), bus.trims(name)
         self.topics = TopicsLook(setting, bus.topic_ids(name), known)
         self.log = StateLog(setting, bus.loop_reader(name))
         self.following = Following(setting, self.reader)
@@ -26,5 +26,6 @@ class Warm:
         self.producer.close(drop=drop)
         self.reader.close()
         self.ends.close()
+        self.trims.close()
         self.topics.close()
         self.log.close()

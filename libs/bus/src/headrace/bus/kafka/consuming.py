@@ -27,6 +27,8 @@ _GONE = {
     KafkaError.OFFSET_OUT_OF_RANGE,
 }
 
+_NOT_YET = {KafkaError._STATE, KafkaError._PREV_IN_PROGRESS}  # noqa: SLF001 - as above
+_SEEK_WITHIN_S = 2.0
 _MOMENT_S = 0.001
 _UNSET = {-1, -1001}
 """What librdkafka gives for an offset when an error is about none."""
@@ -121,12 +123,13 @@ class Consuming:
     def move(self, positions: Mapping[Place, int]) -> None:
         """Read these on from elsewhere. Pause, then seek, then resume: the other way round loses the seek."""
         self.gate.move(positions)
-        running = [at(place) for place in positions if place not in self.gate.paused]
-        self.client.pause(running)
-        for place, position in positions.items():
+        running = {place: position for place, position in positions.items() if place not in self.gate.paused}
+        self.client.pause([at(place) for place in running])
+        for place in positions:
             self._gone.pop(place, None)
-            self.client.seek(at(place, position))
-        self.client.resume(running)
+        for place, position in running.items():  # the others are sought when they are resumed
+            self._seek(place, position)
+        self.client.resume([at(place) for place in running])
 
     def pause(self, places: set[Place]) -> None:
         """As LoopReader.pause. Resumes with a seek, because the client may have lost or overtaken our position."""
@@ -135,9 +138,27 @@ class Consuming:
             self.client.pause([at(place) for place in to_pause])
         for place, position in to_resume.items():
             if place not in self._gone:
-                self.client.seek(at(place, position))
+                self._seek(place, position)
         if to_resume:
             self.client.resume([at(place) for place in to_resume])
+
+    def _seek(self, place: Place, position: int) -> None:
+        """Seeks; the client refuses for a moment after an assignment, which it takes over in a thread of its own.
+
+        Raises BusUnavailableError when it goes on refusing, as where the partition is being taken away.
+        """
+        deadline = monotonic() + _SEEK_WITHIN_S
+        while True:
+            try:
+                self.client.seek(at(place, position))
+            except KafkaException as exception:
+                error = error_in(exception)
+                if error.code() not in _NOT_YET or monotonic() > deadline:
+                    what = f"going to offset {position} of {place.topic}/{place.partition} failed"
+                    raise BusUnavailableError(f"{what}: {error.str()}") from exception
+                sleep(_MOMENT_S)
+            else:
+                return
 
     def position(self, place: Place) -> int:
         """As LoopReader.position."""

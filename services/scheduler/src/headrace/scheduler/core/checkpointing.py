@@ -7,7 +7,7 @@ standing by and rebuilding, so nothing here is undone.
 import dataclasses
 from datetime import timedelta
 
-from headrace.bus.messages import Message, message_of
+from headrace.bus.messages import Message, Place, message_of
 from headrace.contracts.checkpoints import (
     Finished,
     Forgotten,
@@ -35,6 +35,7 @@ class Checkpoints:
         self._begun_ms = -(10**12)
         self.under_way = False
         self._positions: Positions | None = None
+        self._says: dict[Place, int] = {}
         self._tiers: dict[str, TierCounter] = {}
 
     def claim(self) -> list[Message]:
@@ -57,6 +58,7 @@ class Checkpoints:
     def committed(self) -> int:
         """The one under way is committed: its begin (ms since boot) is the lease. How long it took, in ms."""
         self.under_way = False
+        self._state.checkpointed = self._says
         self._state.lease_ms = self._begun_ms
         return self._state.now.boot_ms - self._begun_ms
 
@@ -77,6 +79,7 @@ class Checkpoints:
         state = self._state
         self._number += 1
         self._begun_ms, self.under_way = state.now.boot_ms, True
+        self._says = self._where_to_begin()
         ownership = Ownership(
             epoch=state.epoch,
             owner=state.setting.owner,
@@ -90,6 +93,15 @@ class Checkpoints:
             state_id=state.setting.topic_ids.get(state.setting.place(TopicKind.STATE).topic),
         )
         return [*changed, self._message("ownership", ownership)]
+
+    def _where_to_begin(self) -> dict[Place, int]:
+        """Where the next owner would begin in each log, by the checkpoint that is begun now."""
+        state, setting = self._state, self._state.setting
+        prefixes = {place: each.finished.prefix for place, each in state.partitions.by_place.items()}
+        attempts = {
+            setting.place(TopicKind.ATTEMPTS, p): offset for p, offset in state.attempts_to_keep().items()
+        }
+        return {**prefixes, **attempts, setting.place(TopicKind.CONTROL): state.control_to_keep()}
 
     def _changed(self) -> list[Message]:
         self._forget_old()
@@ -128,12 +140,14 @@ class Checkpoints:
 
     def _position(self) -> list[Message]:
         state = self._state
-        attempts = dict(state.attempts_read)
-        for origin in state.unburied:
-            if origin.topic == state.setting.place(TopicKind.ATTEMPTS).topic:
-                attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
+        delivered: dict[str, dict[int, int]] = {}
+        for place, offset in sorted(state.delivered.items()):
+            delivered.setdefault(place.topic, {})[place.partition] = offset
         positions = Positions(
-            attempts=attempts, control=state.control_to_keep(), topic_ids=dict(state.setting.topic_ids)
+            attempts=state.attempts_to_keep(),
+            control=state.control_to_keep(),
+            topic_ids=dict(state.setting.topic_ids),
+            delivered=delivered,
         )
         if positions == self._positions:
             return []

@@ -11,6 +11,7 @@ from headrace.contracts.commands import CancelReason
 from headrace.contracts.control import (
     CancelRequest,
     ControlRecord,
+    DeliveryPosition,
     DrainWorker,
     MovePool,
     Query,
@@ -64,6 +65,8 @@ class ControlLog:
             self._orders.drain(received, record)
         elif isinstance(record, MovePool):
             self._orders.move(received, record)
+        else:
+            self._note(record)
 
     def sweep(self) -> None:
         """Apply what can be applied. Call only past the gate."""
@@ -80,6 +83,12 @@ class ControlLog:
             else:
                 self._commands.cancel_held(held, CancelReason.DEADLINE)
         self._orders.sweep()
+
+    def _note(self, record: DeliveryPosition) -> None:
+        """The last word counts, also a lower one: a database that was brought back from a copy needs more of the logs."""
+        state, place = self._state, Place(record.topic, record.partition)
+        if place in state.checkpointed:
+            state.delivered[place] = record.next_offset
 
     def _keep(self, request: CancelRequest, received: Received) -> None:
         if request.id in self._state.cancels or request.id in self._state.recent:

@@ -26,6 +26,7 @@ from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
+from headrace.scheduler.core.trimming import Trimming
 from headrace.scheduler.core.worker_log import TickSent, WorkerLog
 from headrace.scheduler.state.lanes import Sent
 from headrace.scheduler.timings import ms
@@ -64,6 +65,7 @@ class PoolCore:
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
         self._gate = Gate(state)
+        self._trimming = Trimming(state)
         self._greater_seen_ms: int | None = None
         names, pool = state.setting.names, state.setting.pool
         # `attempts` first: a report without an attempt was written after that attempt's outcome
@@ -132,6 +134,8 @@ class PoolCore:
         if inputs.committed:
             state.count("checkpoint_ms", self._checkpoints.committed())
             state.count("checkpoints")
+        if inputs.trimmed is not None:
+            self._trimming.done(inputs.trimmed)
         if inputs.ends is not None:
             state.ends.answer(inputs.ends)
         for kind in range(len(self._kinds)):
@@ -161,6 +165,7 @@ class PoolCore:
             return
         self._releasing.expire()
         self._control.sweep()
+        self._trimming.due()
         self._releasing.release()
         if self._checkpoints.in_charge:
             self._endings.pump()

@@ -134,6 +134,10 @@ class PoolState:
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
     moving: PendingMove | None = None
+    checkpointed: dict[Place, int] = field(default_factory=dict)
+    """Where the next owner would begin in each log, by the last committed checkpoint."""
+    delivered: dict[Place, int] = field(default_factory=dict)
+    """How far result-delivery has committed each log, as it last said."""
     told: dict[AttemptId, int] = field(default_factory=dict)
     unburied: set[Origin] = field(default_factory=set)
     """Records of `attempts`, `control` and `workers` on their way to the dead letters: no checkpoint passes them."""
@@ -158,6 +162,14 @@ class PoolState:
             attempts_read=dict.fromkeys(range(partitions), 0),
             ages={tier: Timed(_age_of) for tier in setting.policy.tiers},
         )
+
+    def attempts_to_keep(self) -> dict[int, int]:
+        """The positions in `attempts` that a checkpoint may say: before what isn't buried yet."""
+        attempts, topic = dict(self.attempts_read), self.setting.place(TopicKind.ATTEMPTS).topic
+        for origin in self.unburied:
+            if origin.topic == topic:
+                attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
+        return attempts
 
     def control_to_keep(self) -> int:
         """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""

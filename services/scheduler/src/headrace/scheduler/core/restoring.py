@@ -93,9 +93,7 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
         case Finished():
             _restore_finished(state, record)
         case Positions():
-            check_topics(record.topic_ids, state.setting.topic_ids)
-            state.attempts_read.update(record.attempts)
-            state.control_read = record.control
+            _restore_positions(state, record)
         case TenantCounter() | TierCounter():
             _restore_counter(state, record)
         case Retrying() | Death():
@@ -107,6 +105,14 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             pass
         case _:
             assert_never(record)
+
+
+def _restore_positions(state: PoolState, record: Positions) -> None:
+    check_topics(record.topic_ids, state.setting.topic_ids)
+    state.attempts_read.update(record.attempts)
+    state.control_read = record.control
+    for topic, partitions in record.delivered.items():
+        state.delivered |= {Place(topic, number): offset for number, offset in partitions.items()}
 
 
 def _restore_suspicion(state: PoolState, record: Retrying | Death) -> None:

@@ -15,6 +15,8 @@ class Inputs:
     confirmations: Sequence[Confirmation] = ()
     ends: Mapping[Place, int] | None = None
     committed: bool = False
+    trimmed: Mapping[Place, int] | None = None
+    """Where the logs begin that were to be trimmed last; empty when that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Outputs:
     """What is to be done now, in this order. `wake_ms` (since boot): step again by then even if nothing happens.
 
     `stop`: a sentence; this pool can't go on until somebody mends it. `busy`: a confirmation is awaited, so look again soon.
-    `released`: the last checkpoint is committed, and the pool isn't ours any more.
+    `released`: the last checkpoint is committed, and the pool isn't ours any more. `trim`: delete the records below these
+    offsets. `undelivered`: records that could go if result-delivery had committed them; None: not looked at.
     """
 
     sends: list[Send] = field(default_factory=list)
@@ -54,6 +57,8 @@ class Outputs:
     busy: bool = False
     stop: str | None = None
     released: bool = False
+    trim: dict[Place, int] = field(default_factory=dict)
+    undelivered: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

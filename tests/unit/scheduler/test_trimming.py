@@ -1,0 +1,160 @@
+"""What is deleted from the logs: never what a takeover or result-delivery still needs, and never without being asked for."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.bus.messages import Place, message_of
+from headrace.contracts.checkpoints import Positions
+from headrace.contracts.clock import Now
+from headrace.contracts.codec import decode
+from headrace.contracts.control import CancelRequest, DeliveryPosition
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.trimming import Trimmed
+from headrace.scheduler.core.pool_core import PoolCore
+from headrace.scheduler.core.step import Inputs, Outputs
+from headrace.scheduler.decisions.what_to_trim import first_needed, undelivered
+from tests.support.scheduler_world import place
+from tests.unit.scheduler.test_core_cases import Case
+
+OFFSETS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 50))
+HISTORY = 10_000
+REQUESTS, ATTEMPTS = place(TopicKind.REQUESTS, 0, "batch"), place(TopicKind.ATTEMPTS, 0)
+CONTROL = place(TopicKind.CONTROL)
+
+
+@given(OFFSETS, OFFSETS, st.sets(st.sampled_from("abcd")), st.integers(0, 30))
+def test_nothing_that_a_checkpoint_or_result_delivery_needs_is_ever_due(
+    checkpointed: dict[str, int], delivered: dict[str, int], unread: set[str], history: int
+) -> None:
+    trimmed: Trimmed[str] = Trimmed(history)
+    for name, before in trimmed.due(first_needed(checkpointed, delivered, unread)).items():
+        assert 0 < before <= checkpointed[name] - history
+        assert name in unread or before <= delivered[name] - history
+    waiting = undelivered(checkpointed, delivered, unread)
+    assert (waiting == 0) == all(
+        name in unread or delivered.get(name, 0) >= offset for name, offset in checkpointed.items()
+    )
+
+
+def test_a_few_records_are_not_worth_a_question_and_what_is_gone_is_not_asked_for_again() -> None:
+    trimmed: Trimmed[str] = Trimmed(100)
+    assert trimmed.due({"a": 109, "b": 110}) == {"b": 10}
+    assert trimmed.done({"b": 10}) == 10
+    assert trimmed.due({"a": 109, "b": 119}) == {}
+    assert trimmed.due({"b": 120}) == {"b": 20}
+    assert trimmed.done({}) == 0, "it failed"
+    assert trimmed.due({"b": 120}) == {"b": 20}
+
+
+class Trimming(Case):
+    """An owner whose outputs are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[dict[Place, int]] = []
+        self.undelivered: list[int] = []
+        self.watched: PoolCore | None = None
+
+    def look(self) -> None:
+        """Look at every step from now on; what is asked for is answered in the next."""
+        core = self.owner.core
+        assert core is not None
+        if core is self.watched:
+            return
+        step, self.watched = core.step, core
+        answer: list[dict[Place, int]] = []
+
+        def watched(inputs: Inputs, now: Now) -> Outputs:
+            trimmed = answer.pop() if answer else None
+            out = step(replace(inputs, trimmed=trimmed), now)
+            if out.trim:
+                self.asked.append(out.trim)
+                answer.append(out.trim)
+            if out.undelivered is not None:
+                self.undelivered.append(out.undelivered)
+            return out
+
+        core.step = watched  # type: ignore[method-assign]
+
+    def deliver(self, where: Place, offset: int) -> None:
+        record = DeliveryPosition(topic=where.topic, partition=where.partition, next_offset=offset)
+        self.world.append(message_of(CONTROL, record))
+
+
+def finished(count: int) -> Trimming:
+    """An owner that has seen so many attempts and queries, none of which matters any more."""
+    case = Trimming()
+    case.run(600)
+    case.look()
+    core = case.owner.core
+    assert core is not None
+    state = core.state
+    for where in (REQUESTS, ATTEMPTS, CONTROL):
+        case.world.logs[where] += [None] * count  # type: ignore[list-item]
+    state.attempts_read[0] = state.control_read = count
+    partition = state.partitions.by_place[REQUESTS]
+    partition.finished.prefix = partition.next_offset = count
+    case.owner.at |= {REQUESTS: count, ATTEMPTS: count, CONTROL: count}
+    return case
+
+
+def test_an_owner_trims_its_control_log_and_nothing_that_result_delivery_has_not_committed() -> None:
+    case = finished(HISTORY + 2_000)
+    case.run(13_000)
+    assert case.asked == [{CONTROL: 2_000}]
+    assert case.undelivered[-1] == 2 * (HISTORY + 2_000)
+
+
+def test_an_owner_trims_what_result_delivery_has_committed_less_the_history() -> None:
+    case = finished(HISTORY + 2_000)
+    case.deliver(REQUESTS, HISTORY + 2_000)
+    case.deliver(ATTEMPTS, HISTORY + 1_500)
+    case.deliver(Place("t.somebody.elses", 0), HISTORY + 2_000)
+    case.run(13_000)
+    assert case.asked == [{CONTROL: 2_003, REQUESTS: 2_000, ATTEMPTS: 1_500}]
+    assert case.undelivered[-1] == 500
+    positions: list[Positions] = [
+        record
+        for received in case.world.logs[place(TopicKind.STATE)]
+        if isinstance(record := decode(TopicKind.STATE, received.header), Positions)
+    ]
+    told = {"t.requests.small.batch": {0: HISTORY + 2_000}, "t.attempts.small": {0: HISTORY + 1_500}}
+    assert positions[-1].delivered == told, "the next owner knows it too"
+
+
+def test_a_lower_word_of_result_delivery_counts_too() -> None:
+    case = finished(HISTORY + 2_000)
+    case.deliver(ATTEMPTS, HISTORY + 2_000)
+    case.deliver(ATTEMPTS, HISTORY + 50)
+    case.run(13_000)
+    assert case.asked == [{CONTROL: 2_002}]
+
+
+def test_control_is_not_trimmed_past_a_cancel_that_is_not_applied() -> None:
+    case = finished(HISTORY + 2_000)
+    record = case.submit()
+    where = place(TopicKind.REQUESTS, record.partition, "batch")
+    case.world.out_until[where] = 10**9  # nobody can read yet what is to be cancelled
+    case.world.append(
+        message_of(CONTROL, CancelRequest(id=record.id, tenant="a", at_ms=case.world.now.wall_ms))
+    )
+    for _ in range(5_000):
+        case.deliver(Place("t.somebody.elses", 0), 1)
+    case.run(13_000)
+    assert case.asked == [{CONTROL: 2_000}]
+    case.world.out_until[where] = 0
+    case.run(13_000)
+    assert case.asked[1] == {CONTROL: 7_001}
+
+
+def test_what_no_checkpoint_has_committed_is_not_trimmed() -> None:
+    case = finished(HISTORY + 2_000)
+    core = case.owner.core
+    assert core is not None
+    committed = core.state.checkpointed
+    assert committed[CONTROL] == 0
+    core._checkpoints.under_way = True  # and is never committed
+    case.run(13_000)
+    assert case.asked == []
