@@ -112,6 +112,13 @@ def test_a_newer_attempt_starts_again_and_an_older_one_is_ignored() -> None:
     assert not order.is_whole(AttemptId(1, 2))
 
 
+def test_an_attempt_that_showed_nothing_hides_no_restart() -> None:
+    order = ChunkOrder()
+    assert order.take(chunk(0)) is Shown.RELAY
+    assert order.take(chunk(1, sequence=2)) is Shown.SKIP
+    assert order.take(chunk(0, sequence=3)) is Shown.RESTART
+
+
 def test_a_resumed_reader_goes_on_behind_its_last_chunk() -> None:
     order = ChunkOrder()
     order.resume(AttemptId(1, 1), 4)

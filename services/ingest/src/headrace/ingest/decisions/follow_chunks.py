@@ -25,10 +25,12 @@ class ChunkOrder:
         self.attempt: AttemptId | None = None
         self.intact = True
         self._next = 0
+        self._shown = False
+        """Whether anything was shown, of whichever attempt: one in between may have shown nothing."""
 
     def resume(self, attempt: AttemptId, number: int) -> None:
         """Go on behind a chunk that the reader has had already."""
-        self.attempt, self._next = attempt, number + 1
+        self.attempt, self._next, self._shown = attempt, number + 1, True
 
     def take(self, chunk: Chunk) -> Shown:
         """One more chunk, in the order of the log."""
@@ -45,7 +47,7 @@ class ChunkOrder:
         return self.intact and (self.attempt is None or self.attempt == final)
 
     def _newer(self, chunk: Chunk) -> Shown:
-        shown_before = self._next > 0
+        shown_before = self._shown
         self.attempt, self._next, self.intact = chunk.attempt, 0, True
         verdict = self._in_order(chunk)
         return Shown.RESTART if shown_before and verdict is Shown.RELAY else verdict
@@ -55,5 +57,5 @@ class ChunkOrder:
             self.intact = False
         if not self.intact:
             return Shown.SKIP
-        self._next = chunk.number + 1
+        self._next, self._shown = chunk.number + 1, True
         return Shown.RELAY

@@ -8,9 +8,8 @@ from starlette.types import Send
 
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Chunk, Final
-from headrace.ingest.decisions.follow_chunks import ChunkOrder, Shown
-from headrace.ingest.decisions.mend_stream import DONE, mend_stream
-from headrace.ingest.decisions.sent_text import SentText
+from headrace.ingest.decisions.mend_stream import DONE
+from headrace.ingest.decisions.relay_stream import RelayedStream
 from headrace.ingest.decisions.what_to_answer import Ended, refusal_of, what_to_answer
 from headrace.ingest.doors.connection import HeldOpen
 from headrace.ingest.ports import Heard, Listener
@@ -26,7 +25,7 @@ class StreamingAnswer(HeldOpen):
 
     async def answer(self, send: Send, listener: Listener) -> None:
         """Sends the stream. Raises GoneError; Refusal while nothing is sent."""
-        order, sent, restarted = ChunkOrder(), SentText(), False
+        stream = RelayedStream(route=self.record.route, sends_usage=self.record.sends_usage)
         try:
             while True:
                 heard = await self.next(listener)
@@ -34,33 +33,25 @@ class StreamingAnswer(HeldOpen):
                     await self._send(send, _HEARTBEAT)
                 elif isinstance(heard.record, Final):
                     ended = await self.ingest.ended_from(heard.record, heard.value, self.record.tenant)
-                    await self._finish(
-                        send, ended, sent, whole=order.is_whole(ended.attempt) and not restarted
-                    )
+                    await self._finish(send, ended, stream)
                     return
-                elif isinstance(heard.record, Chunk):
-                    shown = order.take(heard.record)
-                    # what a caller has read can't be taken back here: the stored text decides at the end
-                    restarted = restarted or shown is Shown.RESTART
-                    if shown is Shown.RELAY and not restarted:
-                        await self._relay(send, heard, sent)
+                elif isinstance(heard.record, Chunk) and stream.shows(heard.record):
+                    await self._relay(send, heard, stream)
         except Refusal as refusal:
             if not self.begun:
                 raise
             await self._end(send, _error_event(refusal))
 
-    async def _relay(self, send: Send, heard: Heard, sent: SentText) -> None:
+    async def _relay(self, send: Send, heard: Heard, stream: RelayedStream) -> None:
         raw = self.ingest.opened(heard, self.record.tenant)
         await self._send(send, raw)
-        sent.feed(raw)
+        stream.relayed(raw)
 
-    async def _finish(self, send: Send, ended: Ended, sent: SentText, *, whole: bool) -> None:
+    async def _finish(self, send: Send, ended: Ended, stream: RelayedStream) -> None:
         if ended.status is not Status.SUCCEEDED:
             await self._fail(send, ended)
             return
-        events = mend_stream(
-            sent, ended.body, route=self.record.route, sends_usage=self.record.sends_usage, whole=whole
-        )
+        events = stream.mended(ended.body, ended.attempt)
         await self._end(send, _error_event(_differs(ended)) if events is None else b"".join([*events, DONE]))
 
     async def _fail(self, send: Send, ended: Ended) -> None:
