@@ -196,10 +196,12 @@ class PoolCore:
         state.out.paused = state.partitions.paused()
 
     def _wake_ms(self) -> int:
-        """The next instant (ms since boot) at which something is due by itself."""
+        """The next instant (ms since boot) at which something is due by itself. What is overdue waits for the gate."""
         now = self.state.now
         instants = [self.state.expiries.next_ms(), self.state.delays.next_ms()]
-        waits = [instant - now.wall_ms for instant in instants if instant is not None]
+        waits = [
+            instant - now.wall_ms for instant in instants if instant is not None and instant > now.wall_ms
+        ]
         tick = self._workers.next_tick_ms - now.boot_ms
         waits += [tick] if tick > 0 else []
         return now.boot_ms + max(1, min([_LONGEST_SLEEP_MS, *waits]))
