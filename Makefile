@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check lint types format bench newcomer drill schemas lock clean
+.PHONY: help setup demo test unit check lint types format bench newcomer drill simulate-faults mutants schemas lock clean
 
 help: ## print the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
 
 setup: $(STAMP) ## install everything into .venv (Python packages, nothing else on the machine)
 
@@ -53,6 +53,9 @@ newcomer: ## the two commands of the README in a clean clone with a bare PATH
 
 drill: setup ## kill, pause and cut anything under load by SEED, KILLS times, and judge the history
 	@$(BIN)/python -m tests.support.drill --kills $(or $(KILLS),12) $(if $(SEED),--seed $(SEED)) $(if $(REQUESTS),--requests $(REQUESTS)) $(DRILL)
+
+simulate-faults: setup ## the product's cores in virtual time, a seed a run: SEEDS=1000..2000, or SEEDS=5000; HISTORY=17 prints one
+	@$(BIN)/python -m tests.simulation $(if $(HISTORY),--history $(HISTORY),--seeds $(or $(SEEDS),2000))
 
 schemas: setup ## render schemas/ from libs/contracts
 	@$(BIN)/headrace dev schemas

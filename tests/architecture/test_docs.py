@@ -37,7 +37,7 @@ ROOTED = re.compile(
     r"(?<![\w./-])(?:services|libs|tests|docs|examples|schemas|helm|requirements|\.ci)/[\w./-]*"
 )
 MODULE = re.compile(r"(?:[\w-]+/)*[\w.-]+\.(?:py|toml|yml|md|sh)")
-MAKE = re.compile(r"(?:^|[;&|] *)make ([a-z]\w*)", re.MULTILINE)
+MAKE = re.compile(r"(?:^|[;&|] *)make ([a-z][\w-]*)", re.MULTILINE)
 SETTING = re.compile(r"HEADRACE_[A-Z0-9]\w*")
 SUBSTITUTED = re.compile(r"\$\{(HEADRACE_\w+)")
 REFUSED = re.compile(r"Refusal\(\s*\d{3},\s*\"(\w+)\"")
@@ -86,7 +86,7 @@ def anchors(text: str) -> set[str]:
 
 
 def strange_targets(text: str) -> Iterator[str]:
-    known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     yield from (target for target in MAKE.findall(code_in(text)) if target not in known)
 
 

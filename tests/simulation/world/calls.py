@@ -1,0 +1,99 @@
+"""Simulated calls of a backend: how long each takes, what it says on the way and what it comes to. Used by world.workers.
+
+Invariant: an answer's text is a function of the request, and of the attempt where the request says so; so what readers
+were sent can be compared with what is stored.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Failure, Usage
+from headrace.inference_worker.outcome import Outcome, unstarted
+from headrace.inference_worker.protocol.inputs import Work
+
+RETRYABLE = (FailureKind.BACKEND_ERROR, FailureKind.BACKEND_OVERLOADED, FailureKind.BACKEND_TIMEOUT)
+
+
+@dataclass(eq=False)
+class Ran:
+    """A run as it really happened. `why`: what ended it. `disturbed`: its worker died or stood still meanwhile."""
+
+    request: str
+    attempt: AttemptId
+    boot: str
+    began_ms: int
+    ended_ms: int | None = None
+    why: str = ""
+    disturbed: bool = False
+    zombie: bool = False
+    """Whether it was begun by a worker that had stood still past its lease."""
+    tokens: int = 0
+
+
+@dataclass(eq=False)
+class Call:
+    """One call under way. `words`: the answer's text in pieces, each a chunk; `every_ms` apart."""
+
+    work: Work
+    ran: Ran
+    words: list[str]
+    every_ms: int
+    outcome: Outcome
+    next_ms: int
+    said: int = 0
+    chunks: int = 0
+    over: bool = field(default=False)
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return "".join(self.words[: self.said])
+
+
+def words_of(request: RequestRecord, attempt: AttemptId, count: int) -> list[str]:
+    """The answer's text. A request whose metadata says `varies` gets another text at each attempt."""
+    flavour = f"{attempt}" if "varies" in request.metadata else ""
+    return [f"{request.id[-6:]}{flavour}:{number} " for number in range(count)]
+
+
+def body_of(text: str, tokens: int) -> bytes:
+    """A stored chat answer."""
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 4, "completion_tokens": tokens}
+    return msgspec.json.encode({"id": "c", "model": "m", "choices": [choice], "usage": usage})
+
+
+def events_of_words(words: list[str]) -> bytes:
+    """The backend's own events for these."""
+    return b"".join(
+        b"data: " + msgspec.json.encode({"id": "c", "choices": [{"index": 0, "delta": {"content": word}}]}) + b"\n\n"
+        for word in words
+    )  # fmt: skip
+
+
+def outcome_of(rng: Random, words: list[str], *, fails: bool) -> Outcome:
+    """What a call will come to."""
+    usage = Usage(prompt_tokens=4, completion_tokens=len(words))
+    if not fails:
+        return Outcome(http_status=200, body=body_of("".join(words), len(words)), usage=usage)
+    roll = rng.random()
+    if roll < 0.1:
+        return Outcome(
+            failure=Failure(kind=FailureKind.INVALID_REQUEST), http_status=400, body=b"{}", usage=usage
+        )
+    if roll < 0.25:
+        return unstarted(FailureKind.BACKEND_UNAVAILABLE)
+    return Outcome(failure=Failure(kind=rng.choice(RETRYABLE)), usage=usage)
+
+
+def aborted(call: Call) -> Outcome:
+    """The outcome of a call that was given up."""
+    usage = Usage(prompt_tokens=4, completion_tokens=call.said, estimated=True)
+    body = body_of(call.text, call.said) if call.said else b""
+    return Outcome(aborted=True, partial=bool(body), body=body, usage=usage)

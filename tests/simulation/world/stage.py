@@ -1,0 +1,85 @@
+"""What all processes of one run share: time, chance, the broker, the wire's weather, and the history. Made by world.run.
+
+Invariant: everything random comes from one generator, seeded once.
+"""
+
+from collections import Counter
+from random import Random
+
+from headrace.bus.messages import Place
+from headrace.contracts.policy import Policy, policy_from
+from headrace.contracts.topics import TopicKind, TopicNames, required_topics
+from tests.simulation.world.broker import Broker
+from tests.simulation.world.clockwork import Clockwork
+from tests.simulation.world.wire import Weather
+
+NAMES = TopicNames("t.")
+POOL = "small"
+TIERS = ("interactive", "batch")
+TENANTS = ("a", "b")
+GATEWAYS = 2
+LANES = 2
+
+
+def place(kind: TopicKind, partition: int = 0, tier: str = "") -> Place:
+    """A partition of the world's one pool."""
+    return Place(NAMES.of(kind, pool=POOL, tier=tier), partition)
+
+
+def policy() -> Policy:
+    """One pool, two tiers, two tenants of weights 1 and 3."""
+    return policy_from(
+        {
+            "pools": {POOL: {"models": {"m": "m"}, "max_attempts": 4}},
+            "tiers": {
+                "interactive": {"weight": 4, "floor_percent": 10, "queue_timeout": "10m"},
+                "batch": {"weight": 1, "floor_percent": 5, "queue_timeout": "24h"},
+            },
+            "tenants": {
+                "a": {"weight": 1, "default_tier": "batch"},
+                "b": {"weight": 3, "default_tier": "batch"},
+            },
+            "topics": {"tenant_partitions": 2, "lanes": LANES, "gateways": GATEWAYS, "history": 2},
+        }
+    )
+
+
+POLICY = policy()
+
+
+class Stage:
+    """The shared things of one run."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)  # noqa: S311 a seed is a history
+        self.clockwork = Clockwork()
+        self.broker = Broker(self.clockwork)
+        self.seen: Counter[str] = Counter()
+        self.weather = Weather(self.rng, self.seen)
+        self.notes: list[tuple[int, str, str]] = []
+        self.broken: list[str] = []
+        """What went wrong already while it ran."""
+        topics = required_topics(NAMES, POLICY.topics.counts(), pools=[POOL], tiers=TIERS)
+        self.broker.create(topics)
+
+    @property
+    def now_ms(self) -> int:
+        """The virtual instant."""
+        return self.clockwork.now_ms
+
+    @property
+    def faulty(self) -> bool:
+        """Whether something may still go wrong."""
+        return self.weather.faulty
+
+    def note(self, who: str, what: str) -> None:
+        """A line of the history."""
+        self.notes.append((self.now_ms, who, what))
+
+    def saw(self, what: str, times: int = 1) -> None:
+        """Count something that should happen sometimes."""
+        self.seen[what] += times
+
+    def wake_ms(self) -> int:
+        """How long until somebody notices what came for it."""
+        return self.rng.choice((1, 5, 15, 30)) if self.faulty else 10

@@ -1,0 +1,321 @@
+"""A worker in the simulated world: the product's own WorkerCore, and a thin driver that does what its outputs say.
+
+Made by world.run. What the driver does is what headrace.inference_worker.service does, but for the calls, which are
+simulated (world.calls). Invariant: it decides nothing.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from headrace.bus.messages import Message, Received, message_of
+from headrace.bus.ports import BusError
+from headrace.contracts.codec import decode
+from headrace.contracts.commands import Buried, Run
+from headrace.contracts.ids import AttemptId, boot_id
+from headrace.contracts.replies import Chunk
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Payload
+from headrace.inference_worker.protocol.core import WorkerCore
+from headrace.inference_worker.protocol.inputs import (
+    BackendSeen,
+    CallEnded,
+    EpochRead,
+    Input,
+    LaneFound,
+    LaneRead,
+    Progress,
+    StopAsked,
+    Work,
+    Written,
+)
+from headrace.inference_worker.protocol.outputs import (
+    Abort,
+    AbortAll,
+    FindLane,
+    Finished,
+    FollowLane,
+    Output,
+    ReadEpoch,
+    SendAttempt,
+    SendPing,
+    SendResult,
+    SendWorker,
+    Start,
+)
+from headrace.inference_worker.registration import Identity, Registration
+from headrace.inference_worker.timings import Timings, ms
+from tests.simulation.world.calls import Call, Ran, aborted, events_of_words, outcome_of, words_of
+from tests.simulation.world.clients import SimBus, run_now
+from tests.simulation.world.process import Process
+from tests.simulation.world.producing import Writing
+from tests.simulation.world.reading import Cursors
+from tests.simulation.world.stage import LANES, NAMES, POOL, Stage, place
+
+_REPORTS, _OUTCOMES, _CHUNKS = timedelta(seconds=10), timedelta(seconds=30), timedelta(seconds=5)
+_TURN_MS = 50
+_BATCH = 100
+
+
+class SimWorker(Process):
+    """One worker. `runs`: what its backend really ran. `fail_share`: how many of its calls fail."""
+
+    def __init__(
+        self, stage: Stage, name: str, *, limit: int, longest_ms: int, fail_share: float, drain_grace: timedelta
+    ) -> None:  # fmt: skip
+        super().__init__(stage, name)
+        self.runs: list[Ran] = []
+        self._limit, self._longest_ms, self._fail_share = limit, longest_ms, fail_share
+        self._timings = Timings(drain_grace=drain_grace)
+        self._last_boot_ms = 0
+        self._zombie = False
+        self.stopping = False
+        self.backend_down_until_ms = self._probed_ms = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """As Process.forget. Its calls break off."""
+        for call in getattr(self, "_calls", {}).values():
+            self._over(call, "its worker died", disturbed=True)
+        self._leave_unwritten()
+        self._core: WorkerCore | None = None
+        self._inputs: list[Input] = []
+        self._calls: dict[AttemptId, Call] = {}
+        self._unwritten: dict[AttemptId, Ran] = {}
+        self._lane: tuple[str, Cursors] | None = None
+
+    def begin(self) -> None:
+        """As Process.begin."""
+        self._core = WorkerCore(worker=self.name, limit=self._limit, timings=self._timings)
+        self._reports, self._outcomes = Writing(self, _REPORTS), Writing(self, _OUTCOMES)
+        self._chunks = Writing(self, _CHUNKS)
+        identity = Identity(self.name, POOL, LANES)
+        self._registration = Registration(SimBus(self), NAMES, identity, self.clock)  # type: ignore[arg-type]
+        self._zombie = self.stopping = False
+
+    def stop(self) -> None:
+        """SIGTERM: drains."""
+        if self.alive:
+            self.stage.note(self.name, f"is told to stop, holding {len(self._calls)} calls")
+            self.stage.saw("drain under load", bool(self._calls))
+            self.stage.saw("drain")
+            self.stopping = True
+            self._tell(StopAsked())
+
+    def pause(self, duration_ms: int) -> None:
+        """As Process.pause; what runs meanwhile may be run again by others."""
+        super().pause(duration_ms)
+        lapses = duration_ms >= ms(self._timings.lapse_after)
+        self._zombie = self._zombie or lapses
+        for call in self._calls.values():
+            call.ran.disturbed = True
+
+    def turn(self) -> int:
+        """As Process.turn: one step of the core, and what it says."""
+        core = self._core
+        assert core is not None
+        self._follow_lane()
+        self._run_calls()
+        self._probe()
+        inputs, self._inputs = self._inputs, []
+        for output in core.step(inputs, self.clock.now()):
+            self.step()
+            if isinstance(output, Finished):
+                self.stage.saw("worker drained")
+                self.kill(note="has drained and is gone")
+                return _TURN_MS
+            self._ACTS[type(output)](self, output)
+            if not self.alive:
+                return _TURN_MS
+        soonest = min((call.next_ms for call in self._calls.values()), default=10**12)
+        return min(_TURN_MS, max(1, soonest - self.stage.now_ms))
+
+    def _tell(self, item: Input) -> None:
+        if self.alive:
+            self._inputs.append(item)
+            self.woken()
+
+    def _of_this_life(self, core: WorkerCore | None, item: Input) -> None:
+        if core is self._core:
+            self._tell(item)
+
+    def _follow_lane(self) -> None:
+        if self._lane is None:
+            return
+        boot, cursors = self._lane
+        records = cursors.collect(_BATCH)
+        if records:
+            commands = tuple(self._command(record) for record in records)
+            for command in commands:
+                if isinstance(command, Buried) and command.boot == boot:
+                    self.stage.saw("buried zombie", self._zombie)
+                    self.stage.saw("buried")
+                    self._zombie = False
+            self._inputs.append(LaneRead(boot, records[-1].offset + 1, commands))
+
+    @staticmethod
+    def _command(record: Received) -> Any:
+        command = decode(TopicKind.WORK, record.header)
+        return Work(command, record.value or b"") if isinstance(command, Run) else command
+
+    def _write(self, writing: Writing, message: Message, token: object) -> None:
+        core = self._core
+        writing.send(
+            message, lambda acknowledged: self._of_this_life(core, Written(token, acknowledged=acknowledged))
+        )
+
+    def _send_worker(self, output: SendWorker) -> None:
+        self._write(self._reports, message_of(place(TopicKind.WORKERS), output.record), output.token)
+
+    def _send_ping(self, output: SendPing) -> None:
+        self._write(
+            self._reports, message_of(place(TopicKind.WORK, output.lane), output.record), output.token
+        )
+
+    def _send_result(self, output: SendResult) -> None:
+        message = message_of(place(TopicKind.RESULTS, output.record.partition), output.record, output.body)
+        self._write(self._outcomes, message, output.token)
+
+    def _send_attempt(self, output: SendAttempt) -> None:
+        message = message_of(place(TopicKind.ATTEMPTS, output.partition), output.record)
+        core, attempt = self._core, output.record.attempt
+
+        def told(acknowledged: bool) -> None:
+            if core is self._core and acknowledged:
+                self._unwritten.pop(attempt, None)
+            self._of_this_life(core, Written(output.token, acknowledged=acknowledged))
+
+        self._outcomes.send(message, told)
+
+    def _find_lane(self, _: FindLane) -> None:
+        self._lane = None
+        self._look(lambda: run_now(self._registration.find_lane(self._timings.silent_after)), self._found)
+
+    def _found(self, found: tuple[int, int]) -> Input:
+        self._last_boot_ms = max(self.clock.now().wall_ms, self._last_boot_ms + 1)
+        boot = boot_id(self._last_boot_ms, self.stage.rng.randbytes(10))
+        self.stage.note(self.name, f"registers as {boot[8:16]} in lane {found[0]} from {found[1]}")
+        return LaneFound(boot, *found)
+
+    def _read_epoch(self, output: ReadEpoch) -> None:
+        self._look(
+            lambda: run_now(self._registration.newest_epoch()), lambda epoch: EpochRead(output.boot, epoch)
+        )
+
+    def _look(self, look: Callable[[], Any], told: Callable[[Any], Input]) -> None:
+        """Looks at the logs some milliseconds later, and again until they answer."""
+        core, stage = self._core, self.stage
+
+        def try_it() -> None:
+            if core is not self._core or core is None:
+                return
+            if self.paused:
+                stage.clockwork.at(self.paused_until_ms, try_it)
+                return
+            try:
+                found = look()
+            except BusError:
+                stage.clockwork.after(ms(self._timings.look_again_after), try_it)
+            else:
+                self._tell(told(found))
+
+        stage.clockwork.after(stage.weather.delay_ms(), try_it)
+
+    def _follow(self, output: FollowLane) -> None:
+        cursors = Cursors(self)
+        cursors.assign({place(TopicKind.WORK, output.lane): output.position})
+        self._lane = (output.boot, cursors)
+
+    def _start(self, output: Start) -> None:
+        work, stage = output.work, self.stage
+        attempt, request = work.run.attempt, work.run.request
+        ran = Ran(request.id, attempt, work.run.boot, stage.now_ms, zombie=self._zombie)
+        self.runs.append(ran)
+        self._unwritten[attempt] = ran
+        words = words_of(request, attempt, stage.rng.randint(1, 8))
+        fails = stage.faulty and stage.rng.random() < self._fail_share
+        every_ms = stage.rng.randint(30, self._longest_ms) // len(words)
+        outcome = outcome_of(stage.rng, words, fails=fails)
+        self._calls[attempt] = Call(work, ran, words, every_ms, outcome, stage.now_ms + every_ms)
+        stage.note(self.name, f"runs {request.id[-6:]} as {attempt}")
+
+    def _abort(self, output: Abort) -> None:
+        call = self._calls.pop(output.attempt, None)
+        if call is not None:
+            self._over(call, "aborted")
+            self._tell(CallEnded(output.attempt, aborted(call)))
+
+    def _abort_all(self, _: AbortAll) -> None:
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            self._over(call, "its boot is over", disturbed=True)
+        self._leave_unwritten()
+        self._zombie = False
+
+    def _leave_unwritten(self) -> None:
+        """What it ran, and hadn't told to the end, may be run again by others."""
+        for ran in getattr(self, "_unwritten", {}).values():
+            ran.disturbed = True
+        self._unwritten = {}
+
+    def _run_calls(self) -> None:
+        now_ms = self.stage.now_ms
+        for attempt, call in list(self._calls.items()):
+            while call.next_ms <= now_ms and not call.over:
+                call.next_ms += call.every_ms
+                call.said += 1
+                if call.work.run.request.stream:
+                    self._say(call)
+                if call.said < len(call.words):
+                    self._inputs.append(Progress(attempt, call.said))
+                else:
+                    self._end(attempt, call)
+
+    def _say(self, call: Call) -> None:
+        """A chunk; one in so many is lost, and leaves a gap."""
+        request, stage = call.work.run.request, self.stage
+        value = events_of_words([call.words[call.said - 1]])
+        chunk = Chunk(
+            id=request.id, attempt=call.work.run.attempt, number=call.chunks, characters=len(call.text),
+            payload=Payload(size=len(value), content_type="text/event-stream"),
+        )  # fmt: skip
+        call.chunks += 1
+        if stage.faulty and stage.rng.random() < 0.03:
+            stage.saw("lost chunk")
+            return
+        self._chunks.send(message_of(place(TopicKind.REPLIES, request.gateway), chunk, value), lambda _: None)
+
+    def _end(self, attempt: AttemptId, call: Call) -> None:
+        del self._calls[attempt]
+        failure = call.outcome.failure
+        self._over(call, "done" if failure is None else f"failed: {failure.kind}")
+        self._tell(CallEnded(attempt, call.outcome))
+
+    def _over(self, call: Call, why: str, *, disturbed: bool = False) -> None:
+        call.over = True
+        call.ran.ended_ms, call.ran.why, call.ran.tokens = self.stage.now_ms, why, call.said
+        call.ran.disturbed = call.ran.disturbed or disturbed
+        self.stage.note(self.name, f"{call.work.run.request.id[-6:]} as {call.work.run.attempt}: {why}")
+
+    def _probe(self) -> None:
+        if self.stage.now_ms >= self._probed_ms + ms(self._timings.probe_every):
+            self._probed_ms = self.stage.now_ms
+            self._inputs.append(BackendSeen(self.stage.now_ms >= self.backend_down_until_ms))
+
+    @property
+    def core(self) -> WorkerCore | None:
+        """Its protocol's core."""
+        return self._core
+
+    _ACTS: dict[type[Output], Callable[..., None]] = {  # noqa: RUF012 - a table, never changed
+        FindLane: _find_lane,
+        ReadEpoch: _read_epoch,
+        FollowLane: _follow,
+        SendWorker: _send_worker,
+        SendPing: _send_ping,
+        SendResult: _send_result,
+        SendAttempt: _send_attempt,
+        Start: _start,
+        Abort: _abort,
+        AbortAll: _abort_all,
+    }
