@@ -16,13 +16,14 @@ from headrace.bus.ports import (
     TooLargeError,
 )
 from headrace.contracts.clock import Now
+from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.step import Inputs, Outputs, Send
 from headrace.scheduler.deleting import Deleting
 from headrace.scheduler.ports import RunTracing
 from headrace.scheduler.warm import Warm
 
-_BATCH = 500
+_BATCH, _FEW = 500, 20
 _SOON = timedelta(milliseconds=5)
 _NO_WAIT = timedelta()
 
@@ -46,7 +47,8 @@ class Owning:
         self._warm.log.close()
         records, further = self._warm.following.hand_over(self.core.state)
         self._ahead.extend(records)
-        self._reader.pause(set())
+        self._paused = set(self.core.state.partitions.by_place)  # as the core says in its first step
+        self._reader.pause(self._paused)
         self._reader.assign(self.core.positions() | further)
 
     def turn(self, clock_now: Now, records: list[Received]) -> Outputs:
@@ -67,15 +69,24 @@ class Owning:
 
     def read(self, wait: timedelta) -> list[Received]:
         """What is there, waiting no longer than `wait`. Raises PositionGoneError."""
-        ahead = [self._ahead.popleft() for _ in range(min(_BATCH, len(self._ahead)))]
         try:
-            return ahead + self._reader.read(_BATCH, _NO_WAIT if ahead else wait)
+            found = self._reader.read(_BATCH, wait)
         except BusUnavailableError:
-            return ahead
+            found = []
+        return self._from_ahead(busy=bool(found)) + found
+
+    def _from_ahead(self, *, busy: bool) -> list[Received]:
+        """What a standby has read: workers' reports at once, requests once the gate is open, or when nothing else comes."""
+        reports = self.core.state.setting.place(TopicKind.WORKERS).topic
+        room = _BATCH if self.core.state.open else 0 if busy else _FEW
+        taken: list[Received] = []
+        while self._ahead and (self._ahead[0].topic == reports or len(taken) < room):
+            taken.append(self._ahead.popleft())
+        return taken
 
     def longest_wait(self, now: Now) -> timedelta:
         """How long the next read may wait for a record."""
-        if self._ahead:
+        if self._ahead and self.core.state.open:
             return _NO_WAIT
         until = timedelta(milliseconds=max(0, self._wake_ms - now.boot_ms))
         return min(until, _SOON) if self._busy else until

@@ -188,12 +188,13 @@ class PoolCore:
         state.out.wake_ms = self._wake_ms()
 
     def _decide_pauses(self) -> None:
+        """What opens the gate must not stand behind a backlog of requests, so none is read before it is open."""
         state = self.state
         resume_ms = ms(state.setting.timings.resume)
         for partition in state.partitions.by_place.values():
             if partition.paused or partition.records:
                 partition.decide(state.setting.window, state.now.boot_ms, resume_ms)
-        state.out.paused = state.partitions.paused()
+        state.out.paused = state.partitions.paused() if state.open else set(state.partitions.by_place)
 
     def _wake_ms(self) -> int:
         """The next instant (ms since boot) at which something is due by itself. What is overdue waits for the gate."""

@@ -1,0 +1,221 @@
+"""How long a pool stands still when its owner goes, with a long backlog: warm, cold, moved.
+
+    python -m tests.benchmarks.takeover [REQUESTS]
+
+Real processes, a real broker, production timings. A backlog of REQUESTS (a million by default) of 1 KiB is written straight
+into the log; a worker of this process obeys and answers. Prints each figure beside its limit; exits 1 when one is missed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Producer
+
+from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.bus.messages import message_of
+from headrace.contracts.commands import Run
+from headrace.contracts.control import MovePool
+from headrace.contracts.ids import mint_request_id
+from headrace.contracts.partitions import partition_of
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Payload
+from headrace.devkit.kafka import KafkaCluster
+from headrace.runtime.policy_file import load_policy
+from tests.support.scheduler_live import LiveWorker, Ownerships, Pool
+from tests.support.scheduler_world import POOL
+
+POLICY = f"""
+[pools.{POOL}.models]
+m = "m"
+[tiers.batch]
+weight = 1
+queue_timeout = "48h"
+[tenants.a]
+default_tier = "batch"
+"""
+VALUE = b'{"model":"m","messages":[{"role":"user","content":"' + b"x" * 960 + b'"}]}'
+NAMES = ("one", "two")
+SLOTS = 16
+TENANTS = [f"tenant-{n}" for n in range(64)]
+
+
+class Bench:
+    """One backlog, one worker, schedulers as processes."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.bootstrap, self.folder = bootstrap, folder
+        policy = folder / "policy.toml"
+        policy.write_text(POLICY)
+        self.pool = Pool(KafkaBus(KafkaConnection(bootstrap)), "takeover.", load_policy(policy))
+        self.worker, self.owners = LiveWorker(self.pool, limit=SLOTS), Ownerships(self.pool)
+        self.missed: list[str] = []
+
+    def fill(self, count: int) -> None:
+        """Write the backlog; it is acknowledged when this returns."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "linger.ms": 20,
+                "acks": "all",
+                "queue.buffering.max.messages": 200_000,
+            }
+        )
+        wall_ms = self.pool.clock.now().wall_ms
+        for number in range(count):
+            tenant = TENANTS[number % len(TENANTS)]
+            partition = partition_of(tenant, self.pool.policy.topics.tenant_partitions)
+            request_id = mint_request_id(
+                b"k" * 32, tenant=tenant, pool=POOL, tier="batch", partition=partition, wall_ms=wall_ms,
+                random=number.to_bytes(10, "big"),
+            )  # fmt: skip
+            record = RequestRecord(
+                id=request_id, tenant=tenant, pool=POOL, tier="batch", partition=partition, model="m",
+                route="/v1/chat/completions", accepted_ms=wall_ms, payload=Payload(size=len(VALUE)), gateway=0,
+                max_tokens=10, prompt_tokens=200,
+            )  # fmt: skip
+            message = message_of(self.pool.place(TopicKind.REQUESTS, partition, "batch"), record, VALUE)
+            while True:
+                try:
+                    producer.produce(
+                        message.topic, message.value, partition=partition, headers=list(message.headers)
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.flush()
+
+    @contextmanager
+    def scheduler(self, name: str) -> Iterator["Replica"]:
+        """One replica, until killed or ended."""
+        replica = Replica(self, name)
+        try:
+            yield replica
+        finally:
+            replica.end()
+
+    def work_until(self, done: Callable[[], object], within_s: float = 180) -> float:
+        """Let the worker obey and answer; seconds until `done`."""
+        began = time.monotonic()
+        while not done():
+            self.worker.turn()
+            if time.monotonic() - began > within_s:
+                raise SystemExit(f"nothing for {within_s} s: see {self.folder}")
+        return time.monotonic() - began
+
+    def runs_of(self, epoch: int) -> int:
+        """How many attempts of this epoch have reached the worker."""
+        return sum(isinstance(c, Run) and c.epoch == epoch for c in self.worker.commands)
+
+    def say(self, what: str, value: float, unit: str, limit: float | None = None) -> None:
+        """Print a figure, beside its limit."""
+        beside = "" if limit is None else f"  (limit {limit:g} {unit})"
+        sys.stdout.write(f"{what}: {value:.2f} {unit}{beside}\n")
+        sys.stdout.flush()
+        if limit is not None and value > limit:
+            self.missed.append(what)
+
+    def close(self) -> None:
+        """Let go."""
+        self.worker.close()
+        self.owners.close()
+        self.pool.close()
+
+
+class Replica:
+    """A scheduler process."""
+
+    def __init__(self, bench: Bench, name: str) -> None:
+        env = {
+            **os.environ, "HEADRACE_KAFKA": bench.bootstrap, "HEADRACE_PREFIX": "takeover.", "HEADRACE_NAME": name,
+            "HEADRACE_POLICY": str(bench.folder / "policy.toml"), "HEADRACE_SCHEDULER_REPLICAS": ",".join(NAMES),
+        }  # fmt: skip
+        with (bench.folder / f"{name}.log").open("a") as log:
+            argv = [sys.executable, "-m", "headrace.scheduler"]
+            self._process = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def end(self) -> None:
+        """Politely, if it still runs."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(30)
+
+    @property
+    def resident_mib(self) -> float:
+        """Its memory."""
+        return float(psutil.Process(self._process.pid).memory_info().rss) / 2**20
+
+
+def next_epoch(bench: Bench) -> int:
+    last = bench.owners.last()
+    return 1 if last is None else last.epoch + 1
+
+
+def stands_by_for(bench: Bench, seconds: float) -> None:
+    """Let a standby read ahead, while the owner works."""
+    began = time.monotonic()
+    bench.work_until(lambda: time.monotonic() - began > seconds)
+
+
+def main(count: int) -> int:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        broker = stack.enter_context(KafkaCluster(heap="1g"))
+        bench = Bench(broker.bootstrap, folder)
+        stack.callback(bench.close)
+        with bench.scheduler("one") as one:
+            bench.work_until(lambda: bench.owners.open_by("one"))
+            empty = one.resident_mib
+            began = time.monotonic()
+            bench.fill(count)
+            bench.say("backlog written", time.monotonic() - began, "s")
+            with bench.scheduler("two") as two:
+                stands_by_for(bench, 20)
+                bench.say("owner's memory without a backlog", empty, "MiB")
+                bench.say("owner's memory with its windows full", one.resident_mib, "MiB")
+                window = 4_000 * bench.pool.policy.topics.tenant_partitions
+                bench.say(
+                    "memory of a queued request in a window",
+                    (one.resident_mib - empty) * 1024 / window,
+                    "KiB",
+                )
+                bench.say("standby's memory", two.resident_mib, "MiB")
+                epoch = next_epoch(bench)
+                one.kill()
+                warm = bench.work_until(lambda: bench.runs_of(epoch))
+                bench.say("warm takeover, kill -9 to the first release", warm, "s", 6)
+                two.kill()
+        epoch = next_epoch(bench)
+        with bench.scheduler("one"):
+            cold = bench.work_until(lambda: bench.runs_of(epoch))
+            bench.say("cold takeover by a fresh process, from its start", cold, "s", 30)
+            with bench.scheduler("two"):
+                stands_by_for(bench, 20)
+                for to in ("two", "one", "two"):
+                    epoch = next_epoch(bench)
+                    bench.pool.tell(MovePool(to=to))
+                    bench.pool.producer.flush(timedelta(seconds=5))
+                    moved = bench.work_until(lambda epoch=epoch: bench.runs_of(epoch))  # type: ignore[misc]
+                    bench.say(f"planned handover to {to}, order to the first release", moved, "s", 1)
+                    stands_by_for(bench, 8)
+        again = [request for request, runs in bench.worker.ran.items() if runs > 1]
+        bench.say("requests that ran twice", len(again), "requests", 0)
+        return bool(bench.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
