@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check lint types format bench newcomer drill simulate-faults mutants schemas lock clean
+.PHONY: help setup demo test unit check lint types format bench newcomer drill recovery simulate-faults mutants schemas lock clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -56,6 +56,9 @@ drill: setup ## kill, pause and cut anything under load by SEED, KILLS times, an
 
 simulate-faults: setup ## the product's cores in virtual time, a seed a run: SEEDS=1000..2000, or SEEDS=5000; HISTORY=17 prints one
 	@$(BIN)/python -m tests.simulation $(if $(HISTORY),--history $(HISTORY),--seeds $(or $(SEEDS),2000))
+
+recovery: setup ## kill -9 each service and broker with stock settings: how long until work goes on, against the limits
+	@$(BIN)/python -m tests.benchmarks.recovery $(TRIALS)
 
 schemas: setup ## render schemas/ from libs/contracts
 	@$(BIN)/headrace dev schemas

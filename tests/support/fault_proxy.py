@@ -35,6 +35,7 @@ class Door:
         self._open = asyncio.Event()
         self._open.set()
         self._server: asyncio.Server | None = None
+        self._closed = False
         self._passing: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -57,7 +58,9 @@ class Door:
 
     async def close(self) -> None:
         """End all of it."""
+        self._closed = True
         await self.shut(Cut.SLAMMED)
+        await asyncio.sleep(0)  # what was accepted just now begins, and sees that it is too late
         for task in list(self._passing):
             task.cancel()
         await asyncio.gather(*self._passing, return_exceptions=True)
@@ -68,17 +71,27 @@ class Door:
         self._passing.add(task)
         self._writers.add(writer)
         try:
-            await self._open.wait()
-            there = await asyncio.open_connection(LOOPBACK, self._upstream)
-        except OSError:
-            _reset(writer)
-        else:
-            self._writers.add(there[1])
-            await asyncio.gather(self._pass(reader, there[1]), self._pass(there[0], writer))
-            self._writers.discard(there[1])
+            await self._join(reader, writer)
         finally:
+            _reset(writer)
             self._writers.discard(writer)
             self._passing.discard(task)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Connects one connection with the upstream, until both directions have ended."""
+        await self._open.wait()
+        if self._closed:
+            return
+        try:
+            back, there = await asyncio.open_connection(LOOPBACK, self._upstream)
+        except OSError:
+            return
+        self._writers.add(there)
+        try:
+            await asyncio.gather(self._pass(reader, there), self._pass(back, writer))
+        finally:
+            _reset(there)
+            self._writers.discard(there)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One direction, until its end; then the other side is closed as well."""
@@ -87,7 +100,8 @@ class Door:
                 await self._open.wait()
                 writer.write(chunk)
                 await writer.drain()
-        writer.close()
+        with suppress(OSError, RuntimeError):
+            writer.write_eof()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -103,16 +103,23 @@ def runs_of(work: list[Record], workers: list[Record], journals: Iterable[Path])
         each.record["boot"]: each.record["worker"] for each in workers if each.record["type"] == "report"
     }
     found = []
-    for each in work:
-        if each.record["type"] != "run":
-            continue
+    for (epoch, sequence), each in _first_commands(work).items():
         request, boot = each.record["request"]["id"], each.record["boot"]
-        epoch, sequence = each.record["attempt"]
         times = starts[f"{request}-{epoch}.{sequence}"] or ((epoch, sequence) in reported)
         run = Run(
             id=request, attempt=(epoch, sequence), worker=names.get(boot), boot=boot, start_ms=each.at_ms
         )
         found += [run] * times
+    return found
+
+
+def _first_commands(work: list[Record]) -> dict[tuple[int, int], Record]:
+    """A wire may carry a command twice; workers take an attempt once, and that they do is what the journals say."""
+    found: dict[tuple[int, int], Record] = {}
+    for each in work:
+        if each.record["type"] == "run":
+            epoch, sequence = each.record["attempt"]
+            found.setdefault((epoch, sequence), each)
     return found
 
 

@@ -20,11 +20,11 @@ from tests.support.checker.history import Accepted, CancelAsked, History, Seen
 from tests.support.stacks import WEIGHTS
 
 TIERS = ("interactive", "standard", "batch")
-BUSY = 10
+BUSY = 18
 """So many attempts run at a time, about, whatever the rate."""
 SLOW = (("[[fault:slow:100]]", 15), ("[[fault:slow:150]]", 50))
 SLOW_S = 4.5
-DOORS = ("submit", "submit", "submit", "follow", "follow", "wait", "stream", "cancel", "look")
+DOORS = ("submit", "submit", "follow", "follow", "follow", "wait", "stream", "cancel", "look")
 FOLLOW_S, ANSWER_S = 240.0, 90.0
 FAILED = (aiohttp.ClientError, TimeoutError, OSError)
 

@@ -1,7 +1,7 @@
 """Which blows a seed deals: victim, instant and manner, drawn before the drill begins. Called by run.
 
-Invariant: the same seed, kills and seconds are the same plan; the blows that a run needs in order to count come first in the
-deck, so that a plan of at least that many has each of them.
+Invariant: the same seed, kills and seconds are the same plan; the blows that a run needs in order to count come first, so
+that a plan of at least that many has each of them.
 """
 
 import random
@@ -54,15 +54,16 @@ PAST_THE_LEASE = (6.0, 9.0)
 """A worker is dead after 8 ticks (4 s), an owner after 3 s of silence and a claim."""
 
 NEEDED = (
-    Card((OWNER,), Action.KILL, (1, 4)),
     Card(WORKERS, Action.PAUSE, PAST_THE_LEASE),
-    Card(WORKERS, Action.KILL, (0, 3)),
-    Card((OWNER,), Action.PAUSE, PAST_THE_LEASE),
-    Card(WORKERS[:2], Action.PAUSE, PAST_THE_LEASE),
-    Card(DELIVERIES, Action.KILL, (0, 3)),
+    Card(WORKERS, Action.KILL, (4, 6)),
+    Card(WORKERS, Action.PAUSE, PAST_THE_LEASE),
+    Card((OWNER,), Action.KILL, (1, 4)),
 )
+"""What lets a run count, one after the other, each alone: a worker that dies while nobody owns the pool shows little."""
+FIRST_S, APART_S = 6.0, 10.0
 CARDS = (
     *NEEDED,
+    Card((OWNER,), Action.PAUSE, PAST_THE_LEASE),
     Card(SCHEDULERS, Action.KILL, (0, 3), 4),
     Card(WORKERS, Action.KILL, (0, 6), 6),
     Card(DELIVERIES, Action.KILL, (0, 6), 4),
@@ -92,11 +93,15 @@ CARDS = (
 def planned(seed: int, kills: int, seconds: float) -> list[Blow]:
     """The blows of a seed, in order of time."""
     dice = random.Random(seed)  # noqa: S311 - a seed is a history
-    deck = list(NEEDED[:kills])
-    deck += dice.choices(CARDS, [card.weight for card in CARDS], k=kills - len(deck))
-    dice.shuffle(deck)
-    instants = sorted(dice.uniform(4, max(5, seconds - 5)) for _ in deck)
-    return [
-        Blow(at_s, dice.choice(card.victims), card.action, dice.uniform(*card.gaps))
-        for at_s, card in zip(instants, deck, strict=True)
-    ]
+    first = list(NEEDED[:kills])
+    dice.shuffle(first)
+    apart_s = min(APART_S, (seconds - 2 * FIRST_S) / len(NEEDED))
+    blows = [_dealt(dice, card, FIRST_S + number * apart_s) for number, card in enumerate(first)]
+    others = dice.choices(CARDS, [card.weight for card in CARDS], k=kills - len(first))
+    began_s = FIRST_S + len(first) * apart_s
+    blows += [_dealt(dice, card, dice.uniform(began_s, seconds - FIRST_S)) for card in others]
+    return sorted(blows, key=lambda blow: blow.at_s)
+
+
+def _dealt(dice: random.Random, card: Card, at_s: float) -> Blow:
+    return Blow(at_s, dice.choice(card.victims), card.action, dice.uniform(*card.gaps))

@@ -3,7 +3,14 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, send_error, verdict_of
+from headrace.bus.kafka.verdicts import (
+    Verdict,
+    call_error,
+    error_in,
+    existing_error,
+    send_error,
+    verdict_of,
+)
 from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError, TooLargeError
 
 
@@ -49,3 +56,9 @@ def test_a_call_that_may_be_repeated_says_whether_it_should_be() -> None:
     assert type(call_error(KafkaError(KafkaError._TIMED_OUT), "asking")) is BusUnavailableError
     assert type(call_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "asking")) is BusError
     assert error_in(KafkaException("odd")).code() == KafkaError._FAIL
+
+
+@pytest.mark.parametrize("code", [KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_who_does_not_know_a_partition_that_is_there_is_asked_again(code: int) -> None:
+    assert type(existing_error(KafkaError(code), "asking")) is BusUnavailableError
+    assert type(existing_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), "asking")) is BusError

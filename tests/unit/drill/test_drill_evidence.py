@@ -66,7 +66,7 @@ def test_a_run_is_a_command_that_reached_an_engine(tmp_path: Path) -> None:
     workers = log(
         "workers", report("w", "b1", held=[{"attempt": [1, 4], "running": True}, {"attempt": [1, 2]}])
     )
-    runs = runs_of(log("work", *commands), workers, [journal])
+    runs = runs_of(log("work", *commands, commands[0]), workers, [journal])
     assert [run.attempt for run in runs] == [(1, 1), (1, 3), (1, 3), (1, 4)]
     assert {run.worker for run in runs} == {"w"}
 

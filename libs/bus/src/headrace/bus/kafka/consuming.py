@@ -16,7 +16,7 @@ from confluent_kafka import Message as ClientMessage
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
 from headrace.bus.kafka.gate import Gate
 from headrace.bus.kafka.narrowing import all_at, at, place_of, received_of
-from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, verdict_of
+from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, existing_error, verdict_of
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, START, BusError, BusUnavailableError, PositionGoneError
 
@@ -194,10 +194,10 @@ class Consuming:
         try:
             found = self.client.offsets_for_times(all_at(named), ANSWER_WITHIN.total_seconds())
         except KafkaException as exception:
-            raise call_error(error_in(exception), "asking for the ends of logs failed") from exception
+            raise existing_error(error_in(exception), "asking for the ends of logs failed") from exception
         for one in found:
             if one.error is not None:
-                raise call_error(one.error, f"asking for the ends of {one.topic} failed")
+                raise existing_error(one.error, f"asking for the ends of {one.topic} failed")
         return dict(positions) | {Place(one.topic, one.partition): one.offset for one in found}
 
     def check_exist(self, places: Iterable[Place]) -> None:

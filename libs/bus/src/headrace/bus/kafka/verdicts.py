@@ -53,6 +53,12 @@ _REFUSED = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+_STALE = {
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+}
 TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 
@@ -85,3 +91,10 @@ def call_error(error: KafkaError, what: str) -> BusError:
     if verdict_of(error) is Verdict.REFUSED:
         return BusError(f"{what}: {error.str()}")
     return BusUnavailableError(f"{what}: no broker answers ({error.str()})")
+
+
+def existing_error(error: KafkaError, what: str) -> BusError:
+    """As call_error, about partitions that are known to exist: a client or a broker that doesn't know them is behind."""
+    if error.code() in _STALE:
+        return BusUnavailableError(f"{what}: {error.str()}, though it is there")
+    return call_error(error, what)

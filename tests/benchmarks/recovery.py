@@ -1,0 +1,295 @@
+"""How long until work goes on after kill -9, with the brokers' stock settings and the protocol's own periods.
+
+    make recovery            or: python -m tests.benchmarks.recovery [TRIALS]
+
+Kills a busy worker, the owning scheduler and a result-delivery, TRIALS times each (3), then each of three brokers in turn,
+under load, and prints each figure against its limit; exit status 1 when one is missed. A killed process stays dead until its
+figure is there. The machine's speed is in all of them: run it where nothing else runs.
+"""
+
+import asyncio
+import random
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from headrace.devkit.probes import http_answers, wait_until
+from tests.support.callers import chat_body
+from tests.support.checker.history import Record
+from tests.support.drill.evidence import log_of, starts_of
+from tests.support.drill.plan import BROKERS, DELIVERIES, WORKERS
+from tests.support.drill.stage import Stage, new_folder, staged
+from tests.support.drill.striking import Striker
+from tests.support.stacks import WEIGHTS
+
+RATE, BODY_MARK, TOKENS = 12, " [[fault:slow:20]]", 15
+"""Requests a second, of 0.3 s each: some are always in a worker's hands, and none waits long without a fault."""
+WATCH_S = 14.0
+PATIENCE = timedelta(seconds=90)
+SUBMIT_TIMEOUT = aiohttp.ClientTimeout(total=30)
+PROMPT_MS = 1_000
+"""A submit that takes no longer is neither failed nor waiting."""
+STOCK: dict[str, str] = {}
+WORKER, SCHEDULER, DELIVERY, DOOR = "worker", "scheduler", "result-delivery", "submits while a broker is gone"
+LIMITS_S = {WORKER: 5.0, SCHEDULER: 6.0, DELIVERY: 8.0, DOOR: 12.0}
+
+
+def now_ms() -> int:
+    """Unix milliseconds, as records have them."""
+    return time.time_ns() // 1_000_000
+
+
+def say(line: str) -> None:
+    """For who watches."""
+    print(line, flush=True)  # noqa: T201
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """One try at the door, in Unix ms. `status` 0: no answer came."""
+
+    began_ms: int
+    ended_ms: int
+    status: int
+    id: str
+
+
+@dataclass
+class Load:
+    """Submits at an even pace, in a thread of its own, until it is told to stop."""
+
+    urls: list[str]
+    keys: dict[str, str]
+    submits: list[Submit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when all submits have their answer."""
+        self._stop.set()
+        self._thread.join()
+
+    async def _run(self) -> None:
+        dice, number = random.Random(1), 0  # noqa: S311 - an even load, not a secret
+        async with aiohttp.ClientSession(timeout=SUBMIT_TIMEOUT) as session, asyncio.TaskGroup() as group:
+            while not self._stop.is_set():
+                number += 1
+                group.create_task(self._one(session, dice.choice(list(WEIGHTS)), number))
+                await asyncio.sleep(1 / RATE)
+
+    async def _one(self, session: aiohttp.ClientSession, tenant: str, number: int) -> None:
+        body = chat_body(f"recovery {number}{BODY_MARK}", model="fake", max_tokens=TOKENS)
+        url, headers = self.urls[number % len(self.urls)], {"Authorization": f"Bearer {self.keys[tenant]}"}
+        began_ms, status, request = now_ms(), 0, ""
+        try:
+            async with session.post(f"{url}/v1/requests", json=body, headers=headers) as answer:
+                document = msgspec.json.decode(await answer.read())
+                status, request = answer.status, str(document.get("id", ""))
+        except (aiohttp.ClientError, TimeoutError):
+            status = 0
+        self.submits.append(Submit(began_ms, now_ms(), status, request))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was measured, in seconds, a trial each."""
+
+    name: str
+    seconds: list[float]
+
+    @property
+    def held(self) -> bool:
+        """Whether the worst is within the limit, and anything was measured."""
+        return bool(self.seconds) and max(self.seconds) <= LIMITS_S[self.name]
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{second:.1f}" for second in self.seconds) or "nothing was measured"
+        return f"{'held  ' if self.held else 'MISSED'}  {self.name}: {each} s, at most {LIMITS_S[self.name]:.0f} s"
+
+
+@dataclass
+class Recovery:
+    """All trials on one stage. `broken`: what else went wrong, a sentence each."""
+
+    stage: Stage
+    trials: int
+    broken: list[str] = field(default_factory=list)
+
+    def run(self) -> list[Figure]:
+        """The figures, in the order of LIMITS_S."""
+        striker = Striker(self.stage, say)
+        load = Load(self.stage.stack.urls, self.stage.stack.keys)
+        time.sleep(WATCH_S / 2)
+        kills = {
+            WORKER: [self._kill(WORKERS[n % len(WORKERS)]) for n in range(self.trials)],
+            SCHEDULER: [self._kill(striker.owner()) for _ in range(self.trials)],
+            DELIVERY: [self._kill(DELIVERIES[n % 2]) for n in range(self.trials)],
+        }
+        pids = self._pids()
+        spans = [self._kill_broker(striker, node) for node in range(1, len(BROKERS) + 1)]
+        load.stop()
+        striker.await_back()
+        self.broken += striker.broken
+        if pids != self._pids() or not all(service.alive for service in self.stage.stack.services.values()):
+            self.broken.append("a process ended when a broker was killed")
+        return self._figures(load, kills, spans)
+
+    def _pids(self) -> list[int]:
+        return [service.pid for service in self.stage.stack.services.values()]
+
+    def _kill(self, name: str) -> tuple[str, int]:
+        """Kills, watches, starts again; who it was, and when."""
+        service = self.stage.stack.services[name]
+        say(f"kill -9 {name}")
+        at_ms = now_ms()
+        service.kill()
+        time.sleep(WATCH_S)
+        service.launch()
+        if not wait_until(lambda: http_answers(service.health_port, "/readyz"), PATIENCE):
+            self.broken.append(f"{name} isn't ready {PATIENCE} after its start")
+        time.sleep(WATCH_S / 2)
+        return name, at_ms
+
+    def _kill_broker(self, striker: Striker, node: int) -> tuple[int, int]:
+        """Kills, watches until its partitions must have answered, starts it again; when, and when it was mended."""
+        say(f"kill -9 broker {node}")
+        at_ms = now_ms()
+        self.stage.cluster.kill(node)
+        time.sleep(LIMITS_S[DOOR] + WATCH_S / 2)
+        self.stage.cluster.restart(node)
+        striker.await_in_sync()
+        time.sleep(WATCH_S / 2)
+        return at_ms, now_ms()
+
+    def _figures(
+        self, load: Load, kills: dict[str, list[tuple[str, int]]], spans: list[tuple[int, int]]
+    ) -> list[Figure]:
+        accepted = {submit.id for submit in load.submits if submit.status == 202}
+        if not wait_until(lambda: accepted <= {row["id"] for row in self._rows()}, PATIENCE):
+            self.broken.append("a request that was accepted didn't end")
+        rows, runs = self._rows(), self._log("work.main")
+        self._look_for_repeats(runs, spans)
+        self._look_for_lies(load, spans)
+        return [
+            Figure(
+                WORKER, [_taken_up(runs, rows, at_ms, self._boots(name)) for name, at_ms in kills[WORKER]]
+            ),
+            Figure(SCHEDULER, [_next_released(rows, at_ms) for _, at_ms in kills[SCHEDULER]]),
+            Figure(DELIVERY, [_longest_stall(rows, at_ms) for _, at_ms in kills[DELIVERY]]),
+            Figure(DOOR, [_longest_trouble(load.submits, *span) for span in spans]),
+        ]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        query = "SELECT id, attempts, dispatched_ms, finished_ms, committed_ms FROM results"
+        return self.stage.database.rows(query)
+
+    def _log(self, topic: str) -> list[Record]:
+        return log_of(self.stage.cluster.bootstrap, self.stage.stack.prefix, topic)
+
+    def _boots(self, worker: str) -> set[str]:
+        reports = [each.record for each in self._log("workers.main") if each.record["type"] == "report"]
+        return {record["boot"] for record in reports if record["worker"] == worker}
+
+    def _look_for_repeats(self, runs: list[Record], spans: list[tuple[int, int]]) -> None:
+        """A broker's death repeats no attempt and aborts none: each that an engine saw in its time has ended well."""
+        seen = starts_of(self.stage.journals())
+        failed = {
+            tuple(each.record["attempt"])
+            for each in self._log("attempts.main")
+            if each.record["verdict"] != "done"
+        }
+        for each in runs:
+            during = any(begin <= (each.at_ms or 0) <= end for begin, end in spans)
+            key = (
+                f"{each.record['request']['id']}-{each.record['attempt'][0]}.{each.record['attempt'][1]}"
+                if (each.record["type"] == "run")
+                else ""
+            )
+            if during and seen[key] and tuple(each.record["attempt"]) in failed:
+                self.broken.append(f"{key} was aborted when a broker was killed")
+            if during and seen[key] > 1:
+                self.broken.append(f"{key} ran {seen[key]} times")
+
+    def _look_for_lies(self, load: Load, spans: list[tuple[int, int]]) -> None:
+        """While a broker is gone a submit is accepted or gets a 503, never anything else."""
+        begin, end = spans[0][0], spans[-1][1]
+        other = {s.status for s in load.submits if begin <= s.began_ms <= end} - {202, 503}
+        if other:
+            self.broken.append(f"submits were answered with {sorted(other)} while a broker was gone")
+
+
+def _taken_up(runs: list[Record], rows: list[dict[str, Any]], at_ms: int, boots: set[str]) -> float:
+    """From the kill until the first request that the dead worker held has ended."""
+    ends = {row["id"]: row["finished_ms"] for row in rows}
+    sent = [each for each in runs if each.record["type"] == "run" and each.at_ms is not None]
+    held = {
+        each.record["request"]["id"]
+        for each in sent
+        if each.record["boot"] in boots and (each.at_ms or 0) <= at_ms
+    }
+    again = {
+        each.record["request"]["id"]
+        for each in sent
+        if each.record["boot"] not in boots and (each.at_ms or 0) > at_ms
+    }
+    gaps = [ends[request] - at_ms for request in held & again if request in ends]
+    return min((gap for gap in gaps if gap > 0), default=10**6) / 1000
+
+
+def _next_released(rows: list[dict[str, Any]], at_ms: int) -> float:
+    """From the kill until a request that was released afterwards has ended."""
+    ends = [row["finished_ms"] for row in rows if (row["dispatched_ms"] or 0) > at_ms + 100]
+    return (min(ends, default=10**6 + at_ms) - at_ms) / 1000
+
+
+def _longest_stall(rows: list[dict[str, Any]], at_ms: int) -> float:
+    """The longest that a finished request waited for its commit, of those that the kill made wait."""
+    waits = [
+        row["committed_ms"] - max(at_ms, row["finished_ms"])
+        for row in rows
+        if row["finished_ms"] and row["committed_ms"] > at_ms and row["finished_ms"] < at_ms + WATCH_S * 1000
+    ]
+    return max(waits, default=10**6) / 1000
+
+
+def _longest_trouble(submits: list[Submit], begin_ms: int, end_ms: int) -> float:
+    """The longest stretch after a broker's death in which submits failed or had to wait, from the first's begin."""
+    troubled = sorted(
+        (submit.began_ms, submit.ended_ms)
+        for submit in submits
+        if begin_ms <= submit.ended_ms and submit.began_ms <= end_ms
+        and (submit.status != 202 or submit.ended_ms - submit.began_ms > PROMPT_MS)
+    )  # fmt: skip
+    longest, first, last = 0, 0, 0
+    for began_ms, ended_ms in troubled:
+        if began_ms > last:
+            first = max(began_ms, begin_ms)
+        last = max(last, ended_ms)
+        longest = max(longest, last - first)
+    return longest / 1000
+
+
+def main() -> int:
+    """The command line."""
+    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    folder = new_folder(None)
+    say(f"logs in {folder}")
+    with staged(folder, postgres=False, settings=STOCK) as stage:
+        recovery = Recovery(stage, trials)
+        figures = recovery.run()
+    for line in (*figures, *(f"WRONG  {sentence}" for sentence in recovery.broken[:20])):
+        say(str(line))
+    return not all(figure.held for figure in figures) or bool(recovery.broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
