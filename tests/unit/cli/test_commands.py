@@ -67,6 +67,9 @@ def test_a_missing_policy_is_told_with_what_to_give(
         ("run", "nonsense"),
         ("topics", "show", "--prefix", "not a topic"),
         ("dev", "up", "--engine", "--model"),
+        ("dev", "engine", "--kv-blocks", "10"),
+        ("dev", "engine", "--output-tokens", "9-3"),
+        ("dev", "engine", "--time-scale", "0"),
     ],
 )
 def test_an_error_is_one_sentence_and_a_status(headrace: Headrace, arguments: tuple[str, ...]) -> None:
@@ -112,3 +115,14 @@ def test_every_service_explains_its_settings_even_when_some_are_missing(
     shown = msgspec.json.decode(out)
     assert {"kafka", "prefix", "policy"} <= {setting["name"] for setting in shown["settings"]}
     assert all(setting["description"] for setting in shown["settings"])
+
+
+def test_the_speeds_of_the_engine_are_told_without_starting_one(headrace: Headrace) -> None:
+    status, out, _ = headrace("dev", "engine", "--table", "--json")
+    rows = {(row["profile"], row["running x context"]): row for row in msgspec.json.decode(out)}
+    assert status == 0
+    assert rows["h100-llama8b", "64 x 1024"]["step ms"] == "10.99"
+    document = (POLICY.parents[1] / "docs" / "engine.md").read_text()
+    assert [
+        row for (_, at), row in rows.items() if f"{at} | {row['step ms']} | {row['tokens/s']}" not in document
+    ] == []
