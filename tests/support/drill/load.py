@@ -24,7 +24,18 @@ BUSY = 18
 """So many attempts run at a time, about, whatever the rate."""
 SLOW = (("[[fault:slow:100]]", 15), ("[[fault:slow:150]]", 50))
 SLOW_S = 4.5
-DOORS = ("submit", "submit", "follow", "follow", "follow", "wait", "stream", "cancel", "look")
+DOORS = (
+    "submit",
+    "submit",
+    "follow",
+    "follow",
+    "follow",
+    "wait",
+    "stream",
+    "cancel",
+    "look",
+    "follow and cancel",
+)
 FOLLOW_S, ANSWER_S = 240.0, 90.0
 FAILED = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -57,7 +68,7 @@ class Callers:
     async def _one(self, session: aiohttp.ClientSession, number: int, *, slow: bool) -> None:
         door, tenant = self.dice.choice(DOORS), self.dice.choice(list(WEIGHTS))
         mark, tokens = self.dice.choice(SLOW) if slow else ("", 3)
-        stream = door in {"follow", "stream"} or self.dice.random() < 0.2
+        stream = door in {"follow", "stream", "follow and cancel"} or self.dice.random() < 0.2
         body = chat_body(f"drill {number}{mark}", model="fake", max_tokens=tokens, stream=stream)
         call = _Call(self, session, tenant, self.dice.choice(TIERS), body)
         try:
@@ -142,6 +153,8 @@ class _Call:
             await self._follow(request)
         elif door == "cancel":
             await self._cancel(request)
+        elif door == "follow and cancel":
+            await asyncio.gather(self._follow(request), self._cancel(request))
         elif door == "look":
             await self._look(request)
 

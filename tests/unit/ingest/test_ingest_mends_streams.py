@@ -180,3 +180,14 @@ def test_who_resumes_in_another_attempt_is_told_to_forget_the_text_of_the_first(
 def test_an_events_id_is_read_as_it_was_written() -> None:
     at = EventId(3, 2**50, 7, 2**40, 12, 3456)
     assert event_id_from(str(at)) == at
+
+
+@pytest.mark.parametrize("body", [b"", b'{"error": "no"}'])
+def test_who_was_told_text_that_came_to_nothing_is_told_to_forget_it(body: bytes) -> None:
+    ended = Ended("r", Status.CANCELLED, 499, AttemptId(1, 2), body)
+    first = NativeEvents(EventId(0), resumed=False)
+    assert told(first, ended) == []
+    first.on_chunk(msgspec.structs.replace(chunk(0, 1), characters=3), delta("Bad"), 0, 5)
+    resumed = NativeEvents(first.at, resumed=True)
+    assert [kind for kind, _ in told(first, ended)] == ["restart"]
+    assert [kind for kind, _ in told(resumed, ended)] == ["restart"]

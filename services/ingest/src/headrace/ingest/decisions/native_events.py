@@ -79,8 +79,13 @@ class NativeEvents:
     def on_end(self, ended: Ended, document: bytes) -> list[bytes]:
         """The last events: what of the stored text is missing, then `end` with the status document."""
         stored = read_stored(ended.body) if ended.body else None
-        frames = [] if stored is None else self._mend(stored, ended)
+        frames = self._forget() if stored is None else self._mend(stored, ended)
         return [*frames, frame("end", document, self.at)]
+
+    def _forget(self) -> list[bytes]:
+        """No text is stored: who was told some, by an attempt that came to nothing, hears that it doesn't count."""
+        told = self._had or any(self._sent_text(index) for index in self._sent.begun)
+        return [self._restart("no text is stored")] if told else []
 
     def _mend(self, stored: StoredAnswer, ended: Ended) -> list[bytes]:
         texts = {choice.index: _text_of(choice.texts()) for choice in stored.choices}
