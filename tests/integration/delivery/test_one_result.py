@@ -23,6 +23,7 @@ from headrace.result_delivery.wiring import serve
 from headrace.runtime.telemetry import Telemetry
 from tests.support.delivery import POLICY, FaultyBus, Killed, Member, apply, produce, records_in, rows, topic
 from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, programs
 from tests.support.results import request_id, result, result_message
 
 RESULTS, REPLIES = topic(TopicKind.RESULTS), topic(TopicKind.REPLIES)
@@ -169,6 +170,28 @@ def test_a_locked_database_is_waited_for_while_the_group_is_kept(bus: FaultyBus,
     assert sorted(told(bus)) == ids(range(8))
     assert member.troubles == []
     member.leave()
+
+
+@pytest.mark.skipif(programs() is None, reason="PostgreSQL isn't installed")
+def test_a_database_server_that_crashes_is_waited_for(bus: FaultyBus) -> None:
+    found = programs()
+    assert found is not None
+    with PostgresServer(found) as server:
+        database = server.new_database("results")
+        member = Member(bus, database)
+        produce(bus, answers(range(8)))
+        member.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "it commits")
+        server.kill()
+        produce(bus, answers(range(8, 16)))
+        member.turn_until(
+            lambda: member.metric("commit_failures_total", reason="store") >= 2, "SQL fails twice"
+        )
+        assert member.troubles == ["SQL can't be used: results wait in the log"]
+        server.start()
+        member.turn_until(lambda: len(stored(database)) == 16 and outbox_is_empty(database), "it is back")
+        assert sorted(told(bus)) == ids(range(16))
+        assert member.troubles == []
+        member.leave()
 
 
 def test_partitions_that_come_while_sql_is_down_are_read_from_their_positions_later(
