@@ -4,8 +4,9 @@ Invariant: the position passes an undecodable record only after its dead letter 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from typing import Any
 
 from headrace.bus.dead_letters import dead_letter, reason_of
 from headrace.bus.messages import Headers, Place, Received
@@ -40,8 +41,8 @@ class Lane:
             await self._assign(place, order.position)
             while True:
                 if records := await self._read():
-                    commands = [c for record in records if (c := await self._command(record)) is not None]
-                    self._told(LaneRead(order.boot, records[-1].offset + 1, tuple(commands)))
+                    commands = await self._commands(records)
+                    self._told(LaneRead(order.boot, records[-1].offset + 1, commands))
         except PositionGoneError as error:
             self._log.warning("the lane no longer has the next record", boot=order.boot, reason=str(error))
             self._told(LaneLost(order.boot))
@@ -65,15 +66,22 @@ class Lane:
             await asyncio.sleep(_PAUSE.total_seconds())
             return []
 
-    async def _command(self, record: Received) -> Work | Command | None:
-        try:
-            command: Command = decode(TopicKind.WORK, record.header)
-        except UndecodableError as error:
-            await self._bury(record, reason_of(record, error), str(error))
-            return None
-        if not isinstance(command, Run):
-            return command
-        return Work(command, record.value or b"", _trace(record.headers))
+    async def _commands(self, records: list[Received]) -> tuple[Work | Command, ...]:
+        """What can be read, in its order. The letters of what can't go out together: a flood of junk costs one wait."""
+        found, letters = list[Work | Command](), list[Coroutine[Any, Any, None]]()
+        for record in records:
+            try:
+                command: Command = decode(TopicKind.WORK, record.header)
+            except UndecodableError as error:
+                letters.append(self._bury(record, reason_of(record, error), str(error)))
+                continue
+            if isinstance(command, Run):
+                found.append(Work(command, record.value or b"", _trace(record.headers)))
+            else:
+                found.append(command)
+        if letters:
+            await asyncio.gather(*letters)
+        return tuple(found)
 
     async def _bury(self, record: Received, reason: FailureKind, detail: str) -> None:
         letter = dead_letter(
