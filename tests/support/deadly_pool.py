@@ -46,6 +46,7 @@ class DeadlyWorker:
     sick_until: int = 0
     always_sick: bool = False
     deaths: int = 0
+    company: int = 0
     reported: int = -(10**9)
     instead_of: str | None = None
     held: dict[AttemptId, tuple[Run, int, bool]] = field(default_factory=dict)
@@ -108,6 +109,8 @@ class DeadlyWorker:
         elif isinstance(command, Run) and command.boot == self.boot and command.epoch >= self.epoch:
             self.held[command.attempt] = (command, self.world.now_ms, KILLER in value)
             self.ran[command.request.id] += 1
+            tried = [run.trial for run, _, _ in self.held.values() if run.trial]
+            self.company += bool(tried) and tried != [command.trial] * len(self.held)
             if command.trial:
                 self.trials.append((command.request.id, command.trial, len(self.held)))
                 self.report()

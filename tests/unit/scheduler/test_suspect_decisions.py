@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.deaths import Death
-from headrace.contracts.failures import FailureKind
-from headrace.scheduler.decisions.who_is_suspect import SAME_DEATH, is_same_death, must_be_apart
+from headrace.contracts.failures import FailureKind, rule_of
+from headrace.scheduler.decisions.who_is_suspect import SAME_DEATH, is_cleared, is_same_death, must_be_apart
 from headrace.scheduler.decisions.who_is_the_killer import WINDOW, is_killer
 from headrace.scheduler.decisions.who_runs_alone import (
     LONGEST_TURN,
@@ -96,6 +96,23 @@ def test_a_workers_and_an_engines_death_are_two() -> None:
     assert not is_same_death(
         worker, boot=worker.boot, kind=FailureKind.ENGINE_DIED, at_ms=NOW, trial=0, known=()
     )
+
+
+@given(kind=st.sampled_from(FailureKind), started=st.booleans(), trial=st.integers(0, 3))
+def test_only_a_trial_after_which_the_engine_still_answered_clears(
+    kind: FailureKind, started: bool, trial: int
+) -> None:
+    if is_cleared(kind, started=started, trial=trial):
+        assert trial
+        assert started
+        assert rule_of(kind).uses_attempt, "an outage is no trial"
+        assert kind not in {FailureKind.STREAM_BROKEN, FailureKind.BACKEND_TIMEOUT}
+
+
+def test_a_backends_error_in_a_trial_clears() -> None:
+    assert is_cleared(FailureKind.BACKEND_ERROR, started=True, trial=1)
+    assert not is_cleared(FailureKind.BACKEND_ERROR, started=True, trial=0)
+    assert not is_cleared(FailureKind.BACKEND_OVERLOADED, started=True, trial=1)
 
 
 @given(st.integers(0, 20))

@@ -51,12 +51,13 @@ def test_one_killer_among_256_costs_three_deaths_and_nobody_else_anything(kills:
 
 
 def test_a_suspect_is_tried_where_nothing_else_runs_and_the_other_worker_goes_on() -> None:
-    pool = DeadlyPool()
+    pool = DeadlyPool(runs_ms=600)
     [killer] = started(pool, 256, (9,))
     pool.run_until_ended()
     trials = [trial for worker in pool.workers for trial in worker.trials]
     assert killer in {request for request, _, _ in trials}
     assert {(together, held) for _, together, held in trials} == {(1, 1)}
+    assert not any(worker.company for worker in pool.workers)
 
 
 def test_a_killer_is_found_where_there_is_only_one_worker_and_the_others_are_served_meanwhile() -> None:

@@ -14,7 +14,7 @@ from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.values import Origin, cut_sentence
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.who_is_suspect import is_same_death, must_be_apart
+from headrace.scheduler.decisions.who_is_suspect import is_cleared, is_same_death, must_be_apart
 from headrace.scheduler.decisions.who_is_the_killer import is_killer
 
 
@@ -58,11 +58,10 @@ class Suspicion:
         known = Standing() if before is None else Standing(before.deaths, before.group)
         if failed.kind is None:
             return known
-        rule = rule_of(failed.kind)
-        if rule.suspect and failed.started:
+        if rule_of(failed.kind).suspect and failed.started:
             return self._blamed(failed, known)
-        ran = failed.started and rule.uses_attempt
-        return Standing() if failed.trial and ran else known
+        cleared = is_cleared(failed.kind, started=failed.started, trial=failed.trial)
+        return Standing() if cleared else known
 
     def keep(self, request_id: str, standing: Standing) -> None:
         """Let it run with its group alone, or like any other."""

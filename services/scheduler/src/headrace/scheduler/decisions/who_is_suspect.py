@@ -7,7 +7,7 @@ death; a request is in a death once; nobody is kept apart for a first death.
 from datetime import timedelta
 
 from headrace.contracts.deaths import Death
-from headrace.contracts.failures import FailureKind
+from headrace.contracts.failures import FailureKind, rule_of
 
 SAME_DEATH = timedelta(seconds=5)
 """An engine's death shows at its connections one after the other, each after a health probe that failed."""
@@ -27,6 +27,15 @@ def is_same_death(
         return True
     together = (death.trial > 0) is (trial > 0)
     return together and abs(at_ms - death.at_ms) <= SAME_DEATH // timedelta(milliseconds=1)
+
+
+_SAYS_NOTHING = frozenset({FailureKind.STREAM_BROKEN, FailureKind.BACKEND_TIMEOUT})
+"""An engine that hangs, or is back before anybody looks, shows itself so."""
+
+
+def is_cleared(kind: FailureKind, *, started: bool, trial: int) -> bool:
+    """Whether a suspect that failed in this way has survived its trial: the engine was there after it, and said so."""
+    return trial > 0 and started and rule_of(kind).uses_attempt and kind not in _SAYS_NOTHING
 
 
 def must_be_apart(deaths: int) -> bool:
