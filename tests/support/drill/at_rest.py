@@ -23,7 +23,7 @@ def some(what: str, found: Iterable[object]) -> list[str]:
 
 def unrest(states: list[Record], workers: list[Record], limit: int) -> list[str]:
     """What still waits or is held, by the last record of each tier and worker."""
-    last_state = {each.record["tier"]: each.record for each in states if each.record}
+    last_state = {each.record["tier"]: each.record for each in states if "tier" in each.record}
     reports = [each.record for each in workers if each.record["type"] == "report"]
     last_report = {record["worker"]: record for record in reports}
     slots = [s for s in last_state.values() if s.get("held") or s.get("depth") or s.get("paused_partitions")]

@@ -16,7 +16,8 @@ from pathlib import Path
 from headrace.devkit.probes import wait_until
 from tests.support.checker.history import Accepted, History, Record, save
 from tests.support.checker.judging import judge, told
-from tests.support.drill.at_rest import bad_ends, loud_logs, unfinished, unrest, wrong_answers
+from tests.support.checker.ledger import ledger_differs
+from tests.support.drill.at_rest import bad_ends, loud_logs, some, unfinished, unrest, wrong_answers
 from tests.support.drill.counting import Counted, counted
 from tests.support.drill.evidence import LOGS, deaths_of, log_of, rows_of, runs_of
 from tests.support.drill.load import Callers
@@ -127,10 +128,17 @@ class _Drill:
             time.sleep(LOOK_AGAIN_S)
             unquiet = unrest(self._log("queue-state"), self._log("workers.main"), self.stage.limit)
             unquiet += unfinished(History([*self._requests(), *self._log("state.main")]))
+            if not unquiet:
+                unquiet += self._unbooked()
             return not unquiet
 
         wait_until(at_rest, AT_REST)
         return unquiet
+
+    def _unbooked(self) -> list[str]:
+        """Attempts that result-delivery hasn't read yet."""
+        rows = rows_of(self.stage.database)
+        return some("not in the ledger", ledger_differs(History([*self._log("attempts.main"), *rows])))
 
     def _requests(self) -> list[Record]:
         return [each for topic in LOGS if topic.startswith("requests") for each in self._log(topic)]

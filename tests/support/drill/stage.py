@@ -32,7 +32,8 @@ WORKERS_ENGINE = {
 LIMIT = 8
 QUICK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "1000"}
 """A killed broker's partitions answer again after 3 s and not 9 s, so that a drill has time for more blows."""
-TOPICS = "[topics]\nreplication_factor = 3\nmin_insync_replicas = 2\n"
+TOPICS = "[topics]\nreplication_factor = 3\nmin_insync_replicas = 2\nhistory = 1000000000\n"
+"""Nothing is trimmed: the judge wants to see all of it."""
 PATIENT_POOL = ("[pools.main.models]", "[pools.main]\nmax_attempts = 20\n[pools.main.models]")
 """So many deaths as a drill deals would else use up an innocent request's attempts."""
 
