@@ -31,7 +31,7 @@ from headrace.contracts.topics import TopicKind, TopicNames, required_topics
 from headrace.contracts.values import Failure, Payload, Usage
 from headrace.ingest.settings import IngestSettings
 from headrace.ingest.wiring import serve
-from headrace.result_delivery.adapters.tables import METADATA, RESULTS
+from headrace.result_delivery.adapters.tables import METADATA, REQUESTS, RESULTS
 from headrace.runtime.telemetry import Telemetry
 
 POLICY = Policy(
@@ -112,6 +112,16 @@ class OtherSide:
     async def control(self) -> list[CancelRequest | Query]:
         topic = self.names.of(TopicKind.CONTROL, pool="main")
         return [decode(TopicKind.CONTROL, r.header) for r in await self.records(topic, 1)]
+
+    def note(self, request: RequestRecord) -> None:
+        """Delivery's word that it was accepted."""
+        row = {
+            "id": request.id, "tenant": request.tenant, "pool": request.pool, "tier": request.tier,
+            "model": request.model, "route": request.route, "stream": request.stream,
+            "accepted_ms": request.accepted_ms, "origin_topic": "t", "origin_partition": 0, "origin_offset": 0,
+        }  # fmt: skip
+        with self._database.begin() as connection:
+            connection.execute(REQUESTS.insert(), row)
 
     async def reply(self, gateway: int, record: Chunk | Final | Answer, value: bytes = b"") -> None:
         await self._producer.send(message_of(Place(self.names.of(TopicKind.REPLIES), gateway), record, value))
@@ -234,7 +244,7 @@ def create_tables(database: Path) -> Engine:
 
 @contextlib.asynccontextmanager
 async def running(
-    bus: Bus, folder: Path, prefix: str = "headrace.", **settings: Any
+    bus: Bus, folder: Path, prefix: str = "headrace.", policy: Policy = POLICY, **settings: Any
 ) -> AsyncIterator[Replica]:
     """A replica, ready. Fails when it ends by itself or doesn't end when told to."""
     apply_all_topics(bus, prefix)
@@ -244,7 +254,7 @@ async def running(
     telemetry = Telemetry.create(chosen)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(
-        serve(chosen, bus=bus, policy=POLICY, telemetry=telemetry, stop=stop, listening=address.set_result)
+        serve(chosen, bus=bus, policy=policy, telemetry=telemetry, stop=stop, listening=address.set_result)
     )
 
     def ended_early(task: asyncio.Task[None]) -> None:

@@ -10,16 +10,18 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
+from headrace.contracts.policy import KeepPolicy
 from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Failure
 from tests.support.eventually import eventually_async
-from tests.support.ingest import CHAT, BreakableBus, Replica, chat_answer, running
+from tests.support.ingest import CHAT, POLICY, BreakableBus, Replica, chat_answer, running
 
 
 @pytest.fixture
@@ -101,6 +103,34 @@ async def test_a_live_status_is_the_owners_and_without_an_owner_it_is_queued(rep
     assert (document["status"], document["tokens"], document["position"]) == ("running", 7, 0)
     assert (document["estimate"], document["model"]) == ({"start_in_seconds": 1.5}, "small")
     assert msgspec.json.decode((await get(replica, path))[2])["status"] == "running", "the last that is known"
+
+
+async def test_a_request_that_is_noted_but_not_answered_for_is_queued_with_its_model(
+    replica: Replica,
+) -> None:
+    document, record = await submit(replica)
+    replica.other.note(record)
+    status, _, body = await get(replica, document["links"]["self"])
+    found = msgspec.json.decode(body)
+    assert (status, found["status"], found["model"]) == (200, "queued", "small")
+
+
+async def test_a_genuine_id_past_its_time_is_gone_unless_somebody_still_knows_it(tmp_path: Path) -> None:
+    policy = replace(POLICY, keep=KeepPolicy(results=timedelta(milliseconds=1)))
+    async with running(BreakableBus(), tmp_path, policy=policy) as replica:
+        document, record = await submit(replica)
+        links = document["links"]
+        for path in (links["self"], links["result"], links["events"]):
+            status, headers, body = await get(replica, path)
+            assert (status, headers["content-type"]) == (410, "application/problem+json")
+            assert msgspec.json.decode(body)["code"] == "request_gone"
+        async with replica.session.post(links["cancel"], headers=replica.as_tenant()) as answer:
+            assert answer.status == 410
+        assert (await get(replica, links["self"], "birch"))[0] == 404
+        replica.other.note(record)
+        assert (await get(replica, links["self"]))[0] == 200, "its result is still to come"
+        await replica.other.finish(record, chat_answer("Hi"))
+        assert (await get(replica, links["result"]))[0] == 200
 
 
 async def test_waiting_for_a_status_ends_with_the_request(replica: Replica) -> None:

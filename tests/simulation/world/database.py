@@ -99,6 +99,11 @@ class SimStore:
         self._reach()
         return self._database.store.outbox(after, limit)
 
+    def delete_ended(self, before_ms: int, limit: int) -> int:
+        """As Store.delete_ended."""
+        self._reach()
+        return self._database.store.delete_ended(before_ms, limit)
+
     def close(self) -> None:
         """As Store.close."""
 

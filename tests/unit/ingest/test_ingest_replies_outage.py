@@ -56,6 +56,9 @@ class NoResults:
     async def find(self, request_id: str, tenant: str, *, body: bool) -> StoredResult | None:  # noqa: ARG002
         return None
 
+    async def accepted(self, request_id: str, tenant: str) -> str | None:  # noqa: ARG002
+        return None
+
     async def ended(self, ids: Collection[str]) -> list[Final]:  # noqa: ARG002 - the port's signature
         return []
 

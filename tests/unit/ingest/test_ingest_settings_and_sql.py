@@ -9,16 +9,17 @@ import pytest
 from pydantic import ValidationError
 
 from headrace.ingest.adapters import results_sql
-from headrace.ingest.adapters.results_sql import COLUMNS, open_results
+from headrace.ingest.adapters.results_sql import COLUMNS, NOTED, open_results
 from headrace.ingest.openapi import openapi, render
 from headrace.ingest.settings import IngestSettings
-from headrace.result_delivery.adapters.tables import RESULTS
+from headrace.result_delivery.adapters.tables import REQUESTS, RESULTS
 
 KEY = "ab" * 32
 
 
 def test_every_column_that_is_read_is_one_that_is_written() -> None:
     assert set(COLUMNS) <= set(RESULTS.columns.keys())
+    assert set(NOTED) <= set(REQUESTS.columns.keys())
 
 
 def test_a_short_or_odd_id_key_is_refused_with_how_to_make_one() -> None:

@@ -82,6 +82,12 @@ class TopicPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return TopicCounts(**counts)
 
 
+class KeepPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long the database keeps what has ended: `results` with its request; None: for ever. The ledger is never deleted."""
+
+    results: timedelta | None = None
+
+
 DEFAULT_TIERS = {
     "interactive": TierPolicy(
         weight=16, floor_percent=10, queue_timeout=timedelta(seconds=30), headroom_percent=10
@@ -98,6 +104,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenants: dict[PolicyName, TenantPolicy] = {}
     tiers: dict[PolicyName, TierPolicy] = field(default_factory=DEFAULT_TIERS.copy)
     topics: TopicPolicy = TopicPolicy()
+    keep: KeepPolicy = KeepPolicy()
 
     def pool_of(self, model: str) -> str | None:
         """The pool that serves the name a caller asks for."""
@@ -148,17 +155,21 @@ def mistakes_in(policy: Policy) -> list[str]:
 
 
 def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with tiers' queue time-outs as durations: msgspec itself only reads ISO 8601."""
-    tiers = document.get("tiers")
-    if not isinstance(tiers, dict):
-        return document
-    converted = {}
-    for name, tier in tiers.items():
-        converted[name] = tier
-        if isinstance(tier, dict) and isinstance(tier.get("queue_timeout"), str):
-            try:
-                duration = parse(tier["queue_timeout"])
-            except ValueError as error:
-                raise ValueError(f"tiers.{name}.queue_timeout: {error}") from error
-            converted[name] = {**tier, "queue_timeout": duration}
-    return {**document, "tiers": converted}
+    """The document with its durations as such: msgspec itself only reads ISO 8601."""
+    converted, tiers, keep = dict(document), document.get("tiers"), document.get("keep")
+    if isinstance(tiers, dict):
+        converted["tiers"] = {
+            name: _with_duration(tier, "queue_timeout", f"tiers.{name}") for name, tier in tiers.items()
+        }
+    if isinstance(keep, dict):
+        converted["keep"] = _with_duration(keep, "results", "keep")
+    return converted
+
+
+def _with_duration(table: object, key: str, place: str) -> object:
+    if not isinstance(table, dict) or not isinstance(table.get(key), str):
+        return table
+    try:
+        return {**table, key: parse(table[key])}
+    except ValueError as error:
+        raise ValueError(f"{place}.{key}: {error}") from error

@@ -82,6 +82,10 @@ class Results(Protocol):
         """The result of a request; None while there is none. Raises ResultsUnavailableError."""
         ...
 
+    async def accepted(self, request_id: str, tenant: str) -> str | None:
+        """The model of a request that is noted as accepted; None while it isn't. Raises ResultsUnavailableError."""
+        ...
+
     async def ended(self, ids: Collection[str]) -> list[Final]:
         """Those of the ids that have a result, as Finals whose body is stored. Raises ResultsUnavailableError."""
         ...

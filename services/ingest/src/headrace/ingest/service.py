@@ -41,6 +41,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 
 _TRY_LATER = 5
+_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,30 @@ class Ingest:
             raise Refusal(
                 503, "results_unavailable", sentence, retry_after=_TRY_LATER, request_id=request_id
             ) from None
+
+    async def noted_model(
+        self, request_id: str, tenant: str, address: RequestAddress, *, owner_knows: bool
+    ) -> str | None:
+        """The model of a request without a result, as far as it is noted. Raises Refusal: 410 when it is past its time, 503.
+
+        It is past its time when results of its age are deleted, and neither the database nor the owner knows it.
+        """
+        try:
+            model = await self.parts.results.accepted(request_id, tenant)
+        except ResultsUnavailableError:
+            return None
+        if model is None and not owner_knows and self._may_be_gone(address):
+            raise Refusal(410, "request_gone", "This request ended long ago and isn't kept any more.")
+        return model
+
+    async def check_kept(self, request_id: str, tenant: str, address: RequestAddress) -> None:
+        """Before somebody waits for what will never come. Raises Refusal (410, 503)."""
+        if self._may_be_gone(address) and await self.result_of(request_id, tenant, body=False) is None:
+            await self.noted_model(request_id, tenant, address, owner_knows=False)
+
+    def _may_be_gone(self, address: RequestAddress) -> bool:
+        keep, now_ms = self.parts.policy.keep.results, self.parts.clock.now().wall_ms
+        return keep is not None and address.accepted_ms + keep // _MS < now_ms
 
     async def ended_from(self, final: Final, value: bytes, tenant: str) -> Ended:
         """The outcome that a Final tells, its body from SQL where the Final doesn't carry it. Raises Refusal (503)."""

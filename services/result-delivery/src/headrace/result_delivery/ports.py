@@ -112,6 +112,10 @@ class Store(Protocol):
         """Up to `limit` messages with a greater sequence, in their order."""
         ...
 
+    def delete_ended(self, before_ms: int, limit: int) -> int:
+        """Deletes up to `limit` results that were committed before this Unix ms, with their requests; how many."""
+        ...
+
     def close(self) -> None:
         """Lets go of the database."""
         ...

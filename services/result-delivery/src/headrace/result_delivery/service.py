@@ -16,6 +16,7 @@ from headrace.contracts.control import DeliveryPosition
 from headrace.result_delivery.backoff import Backoff
 from headrace.result_delivery.committing import Committing
 from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.forgetting import Forgetting
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.outbox import Outbox
@@ -46,6 +47,7 @@ class ResultDelivery:
         letters: DeadLetters,
         publishing: Publishing,
         trimming: Trimming,
+        forgetting: Forgetting,
         producer: LoopProducer,
         store: Store,
         clock: Clock,
@@ -54,7 +56,8 @@ class ResultDelivery:
     ) -> None:
         self.reading, self._committing = reading, committing
         self._outbox, self._letters, self._producer, self._store = outbox, letters, producer, store
-        self._publishing, self._trimming, self._clock = publishing, trimming, clock
+        self._publishing, self._trimming, self._forgetting = publishing, trimming, forgetting
+        self._clock = clock
         self._metrics, self._component = metrics, component
         self._held_ms: int | None = None
         self._stuck = False
@@ -140,6 +143,7 @@ class ResultDelivery:
             self._committing.commit(intake)
         elif idle:
             self._committing.forget_sent()
+            self._forgetting.turn()
         if self.reading.changed:
             self._swept, self.reading.changed = 0, False
         if self._swept is not None and not self._outbox.full:

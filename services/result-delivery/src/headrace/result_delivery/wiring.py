@@ -12,6 +12,7 @@ from headrace.result_delivery.adapters.database import open_engine
 from headrace.result_delivery.adapters.sql_store import SqlStore
 from headrace.result_delivery.committing import Committing
 from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.forgetting import Forgetting
 from headrace.result_delivery.judging import Judging
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
@@ -136,6 +137,7 @@ class DeliveryLoop:
             letters=letters,
             publishing=Publishing(producer, names, judging.pool_of, clock),
             trimming=Trimming(trims, names.of(TopicKind.RESULTS), history, clock, metrics),
+            forgetting=Forgetting(store, self._policy.keep.results, clock),
             producer=producer,
             store=store,
             clock=clock,

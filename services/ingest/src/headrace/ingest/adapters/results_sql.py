@@ -30,6 +30,9 @@ _STATUS = (
 COLUMNS = (*_STATUS, "body")
 """What is read of `results`."""
 
+NOTED = ("id", "tenant", "model")
+"""What is read of `requests`."""
+
 _NOT_YET = ("no such table", "unable to open database file", "UndefinedTable")
 _KINDS = ("sqlite", "postgresql", "postgres")
 _EXPECTED = "expected sqlite:///folder/file.db or postgresql://user:password@host/name"
@@ -78,6 +81,7 @@ class SqlResults:
     def __init__(self, engine: AsyncEngine, seal: Seal) -> None:
         self._engine, self._seal = engine, seal
         self._table = table("results", *(column(name) for name in COLUMNS))
+        self._requests = table("requests", *(column(name) for name in NOTED))
 
     async def find(self, request_id: str, tenant: str, *, body: bool) -> StoredResult | None:
         """The result of a request; None while there is none. Raises ResultsUnavailableError."""
@@ -88,6 +92,14 @@ class SqlResults:
             return self._result(rows[0]) if rows else None
         except ValueError as error:
             raise _not_understood(error) from error
+
+    async def accepted(self, request_id: str, tenant: str) -> str | None:
+        """The model of a request that is noted as accepted; None while it isn't. Raises ResultsUnavailableError."""
+        noted = self._requests
+        rows = await self._rows(
+            select(noted.c.model).where(noted.c.id == request_id, noted.c.tenant == tenant)
+        )
+        return rows[0].model if rows else None
 
     async def ended(self, ids: Collection[str]) -> list[Final]:
         """Those of the ids that have a result. Raises ResultsUnavailableError."""

@@ -36,17 +36,19 @@ def native_routes() -> APIRouter:
         summary="Submit a request and come back for its answer",
         openapi_extra=submit_body(), responses=_problems(400, 401, 403, 404, 413, 422, 503))  # fmt: skip
     add(_ID_PATH, status, methods=["GET"], response_model=document,
-        summary="Where a request is", responses=_problems(401, 404, 422, 503))  # fmt: skip
+        summary="Where a request is", responses=_problems(401, 404, 410, 422, 503))  # fmt: skip
     add(f"{_ID_PATH}/result", result, methods=["GET"], response_class=Response,
         summary="The answer, as the backend gave it", responses={
-            202: {"model": document, "description": "Still going"}, **_problems(401, 404, 409, 502, 503, 504),
+            202: {"model": document, "description": "Still going"}, **_problems(401, 404, 409, 410, 502, 503, 504),
         })  # fmt: skip
     add(f"{_ID_PATH}/events", events, methods=["GET"], response_class=Response,
         summary="A request's life as server-sent events: status, text, restart, end",
-        responses={200: {"content": {"text/event-stream": {}}}, **_problems(401, 404, 422, 503)})  # fmt: skip
+        responses={200: {"content": {"text/event-stream": {}}}, **_problems(401, 404, 410, 422, 503)})  # fmt: skip
     add(f"{_ID_PATH}/cancel", cancel, methods=["POST"], status_code=202, response_model=document,
         summary="Cancel a request",
-        responses={200: {"model": document, "description": "It has ended already"}, **_problems(401, 404, 503)})  # fmt: skip
+        responses={
+            200: {"model": document, "description": "It has ended already"}, **_problems(401, 404, 410, 503),
+        })  # fmt: skip
     return router
 
 
@@ -116,6 +118,7 @@ async def events(request: Request, request_id: str) -> Response:
     tenant, front = tenant_of(request), front_of(request)
     address = front.ingest.address_of(request_id, tenant)
     seen_of(request).request_id = request_id
+    await front.ingest.check_kept(request_id, tenant, address)
     resumed = event_id_from(request.headers.get("last-event-id"))
     if resumed is not None and resumed.partition >= front.ingest.parts.policy.topics.gateways:
         raise Refusal(422, "invalid_event_id", "Last-Event-ID takes an id that an event of this stream had.")
@@ -159,12 +162,18 @@ async def _live(front: Front, request_id: str, tenant: str, address: RequestAddr
     """The document of a request that hadn't ended a moment ago."""
     answer = await front.ingest.parts.owners.ask(request_id, address.pool)
     found: StoredResult | None = None
-    if answer is not None and not answer.known:
+    model: str | None = None
+    known = answer is not None and answer.known
+    if not known:
         found = await front.ingest.result_of(request_id, tenant, body=False)
     if found is not None and code == 200:
         return _document(ended_document(found), 200)
+    if not known and found is None:
+        model = await front.ingest.noted_model(request_id, tenant, address, owner_knows=False)
     now_ms = front.ingest.parts.clock.now().wall_ms
-    return _document(live_document(request_id, address, answer, now_ms=now_ms), code, _POLL_AGAIN)
+    return _document(
+        live_document(request_id, address, answer, now_ms=now_ms, model=model), code, _POLL_AGAIN
+    )
 
 
 def _document(document: StatusDocument, code: int, *headers: tuple[str, str]) -> Response:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
-from sqlalchemy import Connection, Engine, bindparam, select, tuple_
+from sqlalchemy import Connection, Engine, bindparam, delete, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from headrace.bus.messages import Message, Place
 from headrace.result_delivery.adapters import migrating
 from headrace.result_delivery.adapters.database import DatabaseFile
 from headrace.result_delivery.adapters.sql_transaction import SqlTransaction
-from headrace.result_delivery.adapters.tables import OUTBOX, POSITIONS
+from headrace.result_delivery.adapters.tables import OUTBOX, POSITIONS, REQUESTS, RESULTS
 from headrace.result_delivery.ports import OutboxRow, Stand, StoreUnavailableError
 
 _OUTBOX = (
@@ -24,6 +24,14 @@ _OUTBOX = (
     .order_by(OUTBOX.c.sequence)
     .limit(bindparam("most"))
 )
+_OLD = (
+    select(RESULTS.c.id)
+    .where(RESULTS.c.committed_ms < bindparam("before"))
+    .order_by(RESULTS.c.committed_ms)
+    .limit(bindparam("most"))
+)
+_DELETE_REQUESTS = delete(REQUESTS).where(REQUESTS.c.id.in_(bindparam("ids", expanding=True)))
+_DELETE_RESULTS = delete(RESULTS).where(RESULTS.c.id.in_(bindparam("ids", expanding=True)))
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...])
 
 
@@ -66,6 +74,15 @@ class SqlStore:
             )
             for row in rows
         ]
+
+    def delete_ended(self, before_ms: int, limit: int) -> int:
+        """As Store.delete_ended."""
+        with self._connected() as connection:
+            ids = list(connection.scalars(_OLD, {"before": before_ms, "most": limit}))
+            if ids:
+                connection.execute(_DELETE_REQUESTS, {"ids": ids})
+                connection.execute(_DELETE_RESULTS, {"ids": ids})
+        return len(ids)
 
     def close(self) -> None:
         """As Store.close."""

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Identity,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -55,6 +56,7 @@ RESULTS = Table(
     Column("encoding", Text, nullable=False),
     Column("reference", Text),
     Column("body", LargeBinary, nullable=False),
+    Index("results_committed_ms", "committed_ms"),
 )
 
 POSITIONS = Table(
