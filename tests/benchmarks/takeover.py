@@ -72,6 +72,8 @@ class Bench:
         )
         wall_ms = self.pool.clock.now().wall_ms
         for number in range(count):
+            if not number % 1_000:
+                self.worker.turn()
             tenant = TENANTS[number % len(TENANTS)]
             partition = partition_of(tenant, self.pool.policy.topics.tenant_partitions)
             request_id = mint_request_id(
@@ -103,13 +105,14 @@ class Bench:
         finally:
             replica.end()
 
-    def work_until(self, done: Callable[[], object], within_s: float = 180) -> float:
+    def work_until(self, done: Callable[[], object], within_s: float = 90) -> float:
         """Let the worker obey and answer; seconds until `done`."""
         began = time.monotonic()
         while not done():
             self.worker.turn()
             if time.monotonic() - began > within_s:
-                raise SystemExit(f"nothing for {within_s} s: see {self.folder}")
+                logs = [(self.folder / f"{name}.log").read_text()[-4_000:] for name in NAMES]
+                raise SystemExit("\n".join([f"nothing for {within_s} s", *logs]))
         return time.monotonic() - began
 
     def runs_of(self, epoch: int) -> int:
@@ -161,6 +164,8 @@ class Replica:
 
 
 def next_epoch(bench: Bench) -> int:
+    """The epoch of whoever follows now. Waits until the log is surely read to its end."""
+    stands_by_for(bench, 1)
     last = bench.owners.last()
     return 1 if last is None else last.epoch + 1
 
@@ -168,7 +173,7 @@ def next_epoch(bench: Bench) -> int:
 def stands_by_for(bench: Bench, seconds: float) -> None:
     """Let a standby read ahead, while the owner works."""
     began = time.monotonic()
-    bench.work_until(lambda: time.monotonic() - began > seconds)
+    bench.work_until(lambda: bench.owners.all() and time.monotonic() - began > seconds)
 
 
 def main(count: int) -> int:

@@ -33,7 +33,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What was read. A `value` of None is a tombstone; empty bytes are not. `timestamp_ms` is the broker's, Unix ms."""
+    """What was read. A `value` of None is a tombstone; empty bytes are not. `timestamp_ms` is the broker's, Unix ms.
+
+    `leader_epoch` counts the leaders that the partition has had; None where the client doesn't tell.
+    """
 
     topic: str
     partition: int
@@ -42,6 +45,7 @@ class Received:
     value: bytes | None
     headers: Headers = ()
     key: bytes | None = None
+    leader_epoch: int | None = None
 
     @property
     def place(self) -> Place:

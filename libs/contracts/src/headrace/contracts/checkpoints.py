@@ -37,7 +37,7 @@ class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finis
 
     All below `prefix` are; `beyond` maps a block's first offset (a multiple of 4,096) to its bitmap: bit i of byte i // 8,
     least significant first, is offset block + i. `topic_id` and `leader_epoch` tell a recreated or truncated log: the epoch
-    is that of the newest record read.
+    is that of the newest record read, which stands before `read_to`.
     """
 
     topic: str
@@ -46,6 +46,7 @@ class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finis
     beyond: dict[int, bytes] = {}
     topic_id: str | None = None
     leader_epoch: int | None = None
+    read_to: Count = 0
 
 
 class Positions(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="positions"):

@@ -12,6 +12,7 @@ from headrace.bus.ports import (
     Confirmation,
     EndsAsked,
     FencedState,
+    PositionGoneError,
     QueueFullError,
     TooLargeError,
 )
@@ -36,6 +37,8 @@ class Owning:
         self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
         self._deleting = Deleting(warm.trims)
         self._ahead: deque[Received] = deque()
+        self._further: dict[Place, int] = {}
+        self._compared: set[Place] = set()
         self._refused: list[Confirmation] = []
         self._question: tuple[tuple[Place, ...], EndsAsked] | None = None
         self._committing, self._claimed = False, True
@@ -49,7 +52,8 @@ class Owning:
         self._ahead.extend(records)
         self._paused = set(self.core.state.partitions.by_place)  # as the core says in its first step
         self._reader.pause(self._paused)
-        self._reader.assign(self.core.positions() | further)
+        self._further, self._compared = further, self.core.to_compare() - set(further)
+        self._assign()
 
     def turn(self, clock_now: Now, records: list[Received]) -> Outputs:
         """One step with what was read. Raises FencedError, CommitFailedError when the pool is lost, BusError, and
@@ -73,7 +77,22 @@ class Owning:
             found = self._reader.read(_BATCH, wait)
         except BusUnavailableError:
             found = []
+        except PositionGoneError as error:
+            if error.place not in self._compared or error.position >= self.core.positions()[error.place]:
+                raise
+            found = []
+            self._compared.discard(error.place)  # what was read is trimmed already: nothing to compare with
+            self._assign()
         return self._from_ahead(busy=bool(found)) + found
+
+    def _assign(self) -> None:
+        """From the positions on; where it tells something, from the record before, which the core compares and passes."""
+        positions = self.core.positions()
+        for place, further in self._further.items():
+            positions[place] = max(positions[place], further)
+        for place in self._compared:
+            positions[place] -= positions[place] > 0
+        self._reader.assign(positions)
 
     def _from_ahead(self, *, busy: bool) -> list[Received]:
         """What a standby has read: workers' reports at once, requests once the gate is open, or when nothing else comes."""

@@ -36,6 +36,7 @@ def received_of(message: ClientMessage) -> Received:
         _bytes(message.value()),
         headers_of(message),
         _bytes(message.key()),
+        message.leader_epoch(),
     )
 
 

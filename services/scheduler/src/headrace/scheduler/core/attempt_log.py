@@ -44,6 +44,7 @@ class AttemptLog:
     def read(self, received: Received) -> None:
         """One record."""
         state = self._state
+        state.note_leader(received, read_to=state.attempts_read[received.partition])
         if received.offset < state.attempts_read[received.partition]:
             return
         state.attempts_read[received.partition] = received.offset + 1

@@ -134,6 +134,8 @@ class Checkpoints:
                     prefix=partition.finished.prefix,
                     beyond=partition.finished.bitmaps(),
                     topic_id=ids.get(place.topic),
+                    leader_epoch=partition.leader_epoch,
+                    read_to=partition.read_to,
                 )
                 found.append(self._message(f"finished/{place.topic}/{place.partition}", record))
         return found
@@ -147,6 +149,8 @@ class Checkpoints:
             attempts=state.attempts_to_keep(),
             control=state.control_to_keep(),
             topic_ids=dict(state.setting.topic_ids),
+            attempts_leaders=state.attempts_leaders(),
+            control_leader=state.leaders.get(state.setting.place(TopicKind.CONTROL)),
             delivered=delivered,
         )
         if positions == self._positions:

@@ -41,6 +41,7 @@ class ControlLog:
     def read(self, received: Received) -> None:
         """One record."""
         state = self._state
+        state.note_leader(received, read_to=state.control_read)
         if received.offset < state.control_read:
             return
         state.control_read = received.offset + 1

@@ -36,6 +36,8 @@ class Intake:
     def read(self, received: Received) -> None:
         """One record of a request topic."""
         partition = self._state.partitions.by_place[received.place]
+        if not partition.note_leader(received):
+            self._state.lost_its_end(received.place, received.offset)
         if received.offset < partition.next_offset:
             return
         partition.next_offset = received.offset + 1

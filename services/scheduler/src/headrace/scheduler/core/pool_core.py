@@ -88,6 +88,11 @@ class PoolCore:
         }
         return {**attempts, **requests, **wires}
 
+    def to_compare(self) -> set[Place]:
+        """Where the record before the position tells, by its leader, whether the log is still the one that was read."""
+        requests = self.state.partitions.by_place.items()
+        return {place for place, p in requests if p.knows_its_leader()} | set(self.state.leaders)
+
     def claim(self, now: Now) -> list[Message]:
         """The checkpoint that claims the pool; step only once it is committed."""
         self.state.now = now

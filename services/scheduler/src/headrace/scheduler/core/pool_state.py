@@ -6,7 +6,7 @@ Invariant: but for what is in flight it is a fold over `requests`, `attempts`, `
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.bus.messages import Message, Place
+from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
@@ -108,6 +108,8 @@ class PoolState:
     partitions: RequestPartitions
     attempts_read: dict[int, int]
     control_read: int = 0
+    leaders: dict[Place, int] = field(default_factory=dict)
+    """Leader epochs of the newest records read of `attempts` and `control`."""
     workers_read: int = 0
     sequence: int = 0
     now: Now = Now(0, 0)  # noqa: RUF009 frozen
@@ -170,6 +172,28 @@ class PoolState:
             if origin.topic == topic:
                 attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
         return attempts
+
+    def lost_its_end(self, place: Place, offset: int) -> None:
+        """Stop: the log isn't the one that the checkpoint speaks of."""
+        self.out.stop = (
+            f"{place.topic}/{place.partition} lost records from offset {offset} on and has grown anew, so the checkpoint "
+            "speaks of records that are gone: bring the old log back, or delete all topics of this pool and make them anew"
+        )
+
+    def note_leader(self, received: Received, *, read_to: int) -> None:
+        """Remember under which leader a record of `attempts` or `control` was written; one that was read before can't have
+        got a later leader, unless the log lost its end and grew anew.
+        """
+        epoch, known = received.leader_epoch, self.leaders.get(received.place)
+        if epoch is not None and known is not None and received.offset < read_to and epoch > known:
+            self.lost_its_end(received.place, received.offset)
+        elif epoch is not None:
+            self.leaders[received.place] = max(epoch, known or 0)
+
+    def attempts_leaders(self) -> dict[int, int]:
+        """By partition of `attempts`: the leader epoch of the newest record read."""
+        topic = self.setting.place(TopicKind.ATTEMPTS).topic
+        return {place.partition: epoch for place, epoch in self.leaders.items() if place.topic == topic}
 
     def control_to_keep(self) -> int:
         """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""

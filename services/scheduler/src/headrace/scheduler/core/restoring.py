@@ -22,7 +22,6 @@ from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.deaths import Death
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState, Setting
-from headrace.scheduler.state.offsets import FinishedOffsets
 
 _WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"
 
@@ -111,6 +110,10 @@ def _restore_positions(state: PoolState, record: Positions) -> None:
     check_topics(record.topic_ids, state.setting.topic_ids)
     state.attempts_read.update(record.attempts)
     state.control_read = record.control
+    place = state.setting.place
+    state.leaders |= {place(TopicKind.ATTEMPTS, p): leader for p, leader in record.attempts_leaders.items()}
+    if record.control_leader is not None:
+        state.leaders[place(TopicKind.CONTROL)] = record.control_leader
     for topic, partitions in record.delivered.items():
         state.delivered |= {Place(topic, number): offset for number, offset in partitions.items()}
 
@@ -129,7 +132,7 @@ def _restore_finished(state: PoolState, record: Finished) -> None:
         check_topics({record.topic: record.topic_id}, state.setting.topic_ids)
     partition = state.partitions.by_place.get(Place(record.topic, record.partition))
     if partition is not None:
-        partition.finished = FinishedOffsets(record.prefix, record.beyond)
+        partition.know(record)
 
 
 def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> None:

@@ -6,7 +6,8 @@ Invariant: `next_offset` never passes an unfinished request that isn't tracked i
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.bus.messages import Place
+from headrace.bus.messages import Place, Received
+from headrace.contracts.checkpoints import Finished
 from headrace.contracts.values import Origin
 from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
 from headrace.scheduler.state.offsets import FinishedOffsets
@@ -17,7 +18,11 @@ _OVERHEAD = 1024
 
 @dataclass(slots=True)
 class RequestPartition:
-    """One of them. `records` and `size` (bytes) count what is read and unfinished; `dirty`: changed since the checkpoint."""
+    """One of them. `records` and `size` (bytes) count what is read and unfinished; `dirty`: changed since the checkpoint.
+
+    `leader_epoch` is that of the newest record read, which stands before `read_to`. `known_to`, `known_leader`: the same, as
+    the checkpoint says that the owner began with.
+    """
 
     place: Place
     tier: str
@@ -28,6 +33,31 @@ class RequestPartition:
     paused: bool = False
     paused_ms: int = -(10**12)
     dirty: bool = False
+    read_to: int = 0
+    leader_epoch: int | None = None
+    known_to: int = 0
+    known_leader: int | None = None
+
+    def note_leader(self, received: Received) -> bool:
+        """False when the record isn't the one that the checkpoint spoke of: the log lost its end and has grown anew."""
+        epoch = received.leader_epoch
+        if epoch is None:
+            return True
+        self.leader_epoch, self.read_to = (
+            max(epoch, self.leader_epoch or 0),
+            max(self.read_to, received.offset + 1),
+        )
+        return received.offset >= self.known_to or self.known_leader is None or epoch <= self.known_leader
+
+    def know(self, record: Finished) -> None:
+        """Begin with what the last checkpoint says."""
+        self.finished = FinishedOffsets(record.prefix, record.beyond)
+        self.known_to = self.read_to = record.read_to
+        self.known_leader = self.leader_epoch = record.leader_epoch
+
+    def knows_its_leader(self) -> bool:
+        """Whether it is known under which leaders the records before the prefix were written."""
+        return self.known_leader is not None and self.finished.prefix <= self.known_to
 
     def finish(self, offset: int) -> None:
         """This offset is done with for good."""
