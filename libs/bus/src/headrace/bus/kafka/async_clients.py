@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
+from headrace.bus.kafka.aiokafka_connections import mend_connections
 from headrace.bus.kafka.aiokafka_types import Client, ConsumerClient, ProducerClient, inner_client
 from headrace.bus.kafka.connection import ANSWER_WITHIN
 from headrace.bus.ports import BusUnavailableError
@@ -35,7 +36,7 @@ async def started(make: Callable[[], C]) -> C:
         try:
             async with asyncio.timeout_at(deadline):
                 await _start(client)
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (KafkaError, OSError, TimeoutError, RuntimeError) as error:  # the last is uvloop's
             await client.stop()
             if loop.time() + _TRY_AGAIN_S > deadline:
                 raise BusUnavailableError(f"no Kafka broker answers: {error!r}") from error
@@ -52,13 +53,14 @@ async def _start(client: Client) -> None:
     were cancelled, aiokafka would leave it open.
     """
     inner = inner_client(client)
+    mend_connections(inner)
     first = asyncio.ensure_future(_with_little_time(inner, inner.bootstrap))
     inner.bootstrap = lambda: asyncio.shield(first)
     try:
         await client.start()
     except BaseException:
         await asyncio.wait({first})
-        with suppress(KafkaError, OSError):
+        with suppress(KafkaError, OSError, RuntimeError):
             first.result()
         raise
     finally:
