@@ -124,11 +124,13 @@ def test_what_can_not_be_stored_is_dead_lettered_with_its_reason_and_its_neighbo
     assert letters(bus) == sorted(
         [
             (undecodable, RESULTS, 0, 0),
-            *((undecodable, ATTEMPTS, 0, offset) for offset in (0, 1)),
-            *((lying, ATTEMPTS, 0, offset) for offset in range(2, 8)),
+            (undecodable, ATTEMPTS, 0, 0),
+            (FailureKind.OUT_OF_BOUNDS, ATTEMPTS, 0, 1),
+            *((FailureKind.LYING_ATTEMPT, ATTEMPTS, 0, offset) for offset in range(2, 8)),
             (undecodable, REQUESTS, 0, 0),
             (empty, REQUESTS, 0, 1),
-            *((lying, REQUESTS, 0, offset) for offset in (2, 3)),
+            (FailureKind.UNKNOWN_POOL, REQUESTS, 0, 2),
+            (lying, REQUESTS, 0, 3),
         ]
     )
     assert [count(database, table) for table in ("results", "ledger", "requests")] == [1, 1, 1]

@@ -61,7 +61,7 @@ class Judging:
 
 
 def _attempts(pool: str, tiers: dict[str, str]) -> Callable[[Received], Found | Refusal]:
-    return lambda each: attempted_of(each.partition, each.headers, pool=pool, tiers=tiers)
+    return lambda each: attempted_of(each.partition, each.value, each.headers, pool=pool, tiers=tiers)
 
 
 def _requests(pool: str, tier: str) -> Callable[[Received], Found | Refusal]:

@@ -29,11 +29,11 @@ def accepted_of(
     try:
         record: RequestRecord = decode(TopicKind.REQUESTS, header)
     except UndecodableError as error:
-        kind = FailureKind.EMPTY_RECORD if value is None else FailureKind.UNDECODABLE
-        return Refusal(kind, str(error))
+        return Refusal(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
     if (record.pool, record.tier, record.partition) != (pool, tier, origin.partition):
         detail = "a request's pool, tier or partition isn't that of the topic it stands in"
-        return Refusal(FailureKind.LYING_RECORD, detail, record.id, record.tenant)
+        kind = FailureKind.LYING_RECORD if record.pool == pool else FailureKind.UNKNOWN_POOL
+        return Refusal(kind, detail, record.id, record.tenant)
     if holds_nul(header, record.id, record.tenant, record.model, record.route):
         detail = "a request names itself, its tenant or model with a NUL character, which SQL can't store"
         return Refusal(FailureKind.LYING_RECORD, detail)

@@ -24,20 +24,20 @@ class Attempted:
 
 
 def attempted_of(
-    partition: int, headers: Headers, *, pool: str, tiers: Mapping[str, str]
+    partition: int, value: bytes | None, headers: Headers, *, pool: str, tiers: Mapping[str, str]
 ) -> Attempted | Refusal:
     """The attempt that a record of this partition holds, or why it holds none. `tiers`: request topic -> tier."""
     header = find_header(headers)
     try:
         record: AttemptRecord = decode(TopicKind.ATTEMPTS, header)
     except UndecodableError as error:
-        return Refusal(FailureKind.UNDECODABLE, str(error))
+        return Refusal(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
     lie = _lie_in(record, partition, pool, tiers)
     if lie is not None:
-        return Refusal(FailureKind.LYING_RECORD, lie, record.id, record.tenant)
+        return Refusal(FailureKind.LYING_ATTEMPT, lie, record.id, record.tenant)
     if holds_nul(header, record.id, record.tenant, record.tier, record.worker, record.boot, record.model):
         detail = "an attempt names its request, tenant or worker with a NUL character, which SQL can't store"
-        return Refusal(FailureKind.LYING_RECORD, detail)
+        return Refusal(FailureKind.LYING_ATTEMPT, detail)
     return Attempted(record, pool)
 
 
