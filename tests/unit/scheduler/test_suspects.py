@@ -5,8 +5,10 @@ from typing import Any, Literal
 
 import pytest
 
+from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
+from headrace.contracts.topics import TopicKind
 from tests.support.deadly_pool import KILLER, DeadlyPool
 from tests.support.scheduler_processes import SimScheduler
 
@@ -116,6 +118,27 @@ def test_the_search_goes_on_under_the_next_owner(at_ms: int) -> None:
     assert pool.deaths <= 5, (
         "what was sent after a worker's last report, and died with it just then, is told by nobody"
     )
+
+
+def test_what_died_with_its_worker_and_its_owner_at_once_is_suspect_under_the_next_owner() -> None:
+    pool = DeadlyPool(workers=1, runs_ms=3_000)
+    started(pool, 8)
+    pool.run(1_500)
+    [worker] = pool.workers
+    assert len(worker.held) == 8
+    worker.kill()
+    setting = pool.owner.setting
+    pool.owner.crash()
+    pool.owner = SimScheduler(pool.world, 0)
+    pool.owner.setting = setting
+    pool.run(9_000)
+    assert pool.owner.core is not None
+    [death] = pool.owner.core.state.suspects.deaths.values()
+    assert (death.held, death.worker, set(death.suspects)) == (8, "w0", set(pool.requests))
+    again = [run for run in pool.world.records(TopicKind.WORK) if isinstance(run, Run) and run.epoch == 2]
+    assert sorted(run.attempts for run in again) == [2] * 8, "it has used up an attempt"
+    pool.run_until_ended()
+    assert_only_killers_died(pool, [])
 
 
 @pytest.mark.parametrize("seed", range(6))
