@@ -137,6 +137,22 @@ def test_what_can_not_be_stored_is_dead_lettered_with_its_reason_and_its_neighbo
     member.leave()
 
 
+def test_nobody_pays_for_somebody_elses_request(bus: FaultyBus, database: str) -> None:
+    produce(bus, [request_message(REQUESTS, request(number)) for number in (1, 2)])
+    produce(bus, [attempt_message(ATTEMPTS, attempt(1)), result_message(RESULTS, result(3))])
+    produce(bus, [attempt_message(ATTEMPTS, attempt(1, sequence=2, tenant="birch"))])
+    produce(bus, [attempt_message(ATTEMPTS, attempt(3, tenant="acme"))])
+    member = Member(bus, database)
+    member.turn_until(lambda: count(database, "ledger") == 2, "the others are booked")
+    produce(bus, [attempt_message(ATTEMPTS, attempt(2, tenant="birch")), result_message(RESULTS, result(4))])
+    member.turn_until(lambda: len(letters(bus)) == 2, "both lies are buried, in a batch and after one")
+    assert letters(bus) == [(FailureKind.LYING_RECORD, ATTEMPTS, 0, offset) for offset in (1, 3)]
+    member.turn_until(lambda: count(database, "results") == 2, "neighbours are kept")
+    assert rows(database, "SELECT DISTINCT tenant FROM ledger") == [("acme",)]
+    assert count(database, "ledger") == 2
+    member.leave()
+
+
 def test_the_owners_own_end_of_a_lying_request_is_booked(bus: FaultyBus, database: str) -> None:
     end = attempt(2, id="nonsense", verdict=Verdict.DEAD, status=Status.DEAD_LETTERED, started=False)
     produce(bus, [attempt_message(ATTEMPTS, end)])

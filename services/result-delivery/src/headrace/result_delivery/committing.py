@@ -4,7 +4,7 @@ Invariant: a batch is committed whole or not at all, by the member that the posi
 record in it that was refused is in `dlq`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from headrace.bus.messages import Received
@@ -12,6 +12,7 @@ from headrace.result_delivery.decisions.is_it_a_result import Outcome
 from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.decisions.what_to_commit import Commit, Found, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.decisions.whose_attempt_is_it import attempts_at, strangers
 from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
@@ -22,6 +23,14 @@ from headrace.runtime.logging import get_logger
 
 PATIENCE = timedelta(seconds=1)
 """How long one turn waits for dead letters to be confirmed."""
+
+
+class _StrangersError(Exception):
+    """Attempts that are to be refused, by their place in what is held: nothing of the transaction was kept."""
+
+    def __init__(self, refusals: dict[int, Refusal]) -> None:
+        super().__init__("attempts name other tenants than their requests")
+        self.refusals = refusals
 
 
 class Committing:
@@ -51,6 +60,9 @@ class Committing:
             return
         try:
             commit, rows = self._transact(intake)
+        except _StrangersError as found:
+            intake.refuse(found.refusals)  # the next call sends their dead letters
+            return
         except LostPartitionError as lost:
             self._metrics.commit_failures.labels("lost_partition").inc()
             self._log.warning("partitions lost, nothing committed", places=_names(lost))
@@ -69,13 +81,16 @@ class Committing:
             self._outbox.forgotten(sequences)
 
     def _transact(self, intake: Intake) -> tuple[Commit, list[OutboxRow]]:
-        """One transaction. Raises LostPartitionError, StoreUnavailableError."""
+        """One transaction. Raises LostPartitionError, StoreUnavailableError, _StrangersError."""
         forgettable = self._outbox.forgettable()
         stands = {each.place: Stand(each.offset + 1, self._id_of(each.place.topic)) for each in intake.held}
         moves = [Move(place, intake.stand(place), new) for place, new in stands.items()]
         found = [each.found for each in intake.held if not isinstance(each.found, Refusal)]
+        tried = attempts_at(found)
         with self._metrics.commit_seconds.time(), self._store.transaction() as transaction:
             transaction.move(moves)
+            if tried and (refused := _strangers(intake, transaction.tenants(tried))):
+                raise _StrangersError(refused)
             commit = what_to_commit(
                 found,
                 transaction.known(_results(found)),
@@ -110,6 +125,12 @@ def _refused(intake: Intake) -> list[tuple[Received, Refusal]]:
         for each in intake.held
         if isinstance(each.found, Refusal) and each.received is not None
     ]
+
+
+def _strangers(intake: Intake, noted: Mapping[str, str]) -> dict[int, Refusal]:
+    numbers = [n for n, each in enumerate(intake.held) if not isinstance(each.found, Refusal)]
+    found = [each.found for each in intake.held if not isinstance(each.found, Refusal)]
+    return {numbers[index]: refusal for index, refusal in strangers(found, noted).items()}
 
 
 def _results(found: list[Found]) -> list[str]:

@@ -5,8 +5,10 @@ the partition is lost, its position is in doubt, or its log can't be used.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from headrace.bus.messages import Place, Received
+from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.judging import Judged
 from headrace.result_delivery.ports import Stand
 
@@ -81,6 +83,11 @@ class Intake:
                 continue
             self.held.append(self._judge(record))
             self._reads[record.place] = record.offset + 1
+
+    def refuse(self, refusals: Mapping[int, Refusal]) -> None:
+        """These of what is held, by their place in it, can't be stored after all."""
+        for number, refusal in refusals.items():
+            self.held[number] = replace(self.held[number], found=refusal)
 
     def committed(self, stands: Mapping[Place, Stand]) -> None:
         """What is held was committed; SQL stands here now."""

@@ -11,14 +11,16 @@ from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.contracts.values import Origin
 from headrace.result_delivery.decisions.is_it_a_request import accepted_of
 from headrace.result_delivery.decisions.is_it_a_result import Outcome, outcome_of
-from headrace.result_delivery.decisions.is_it_an_attempt import attempted_of
+from headrace.result_delivery.decisions.is_it_an_attempt import Attempted, attempted_of
 from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.decisions.what_to_commit import Found
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A record that was read: where it stood, and what it holds. A refused one is kept as it was, for its dead letter."""
+    """A record that was read: where it stood, and what it holds. One that is refused, or may be, is kept as it was, for its
+    dead letter.
+    """
 
     place: Place
     offset: int
@@ -56,7 +58,7 @@ class Judging:
     def judge(self, record: Received) -> Judged:
         """What this record holds."""
         found = self._by_topic[record.topic](record)
-        kept = record if isinstance(found, Refusal) else None
+        kept = record if isinstance(found, Refusal | Attempted) else None
         return Judged(record.place, record.offset, found, kept)
 
 

@@ -72,6 +72,10 @@ class Transaction(Protocol):
         """Those of the ids that have a result already."""
         ...
 
+    def tenants(self, ids: Sequence[str]) -> dict[str, str]:
+        """Whose requests these are, as far as they are noted."""
+        ...
+
     def insert(self, rows: Sequence[ResultRow]) -> None:
         """Adds results."""
         ...

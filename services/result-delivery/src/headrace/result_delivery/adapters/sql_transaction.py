@@ -29,6 +29,7 @@ _MOVE = (
     .values(next_offset=bindparam("new"), topic_id=bindparam("new_id"))
 )
 _KNOWN = select(RESULTS.c.id).where(RESULTS.c.id.in_(bindparam("ids", expanding=True)))
+_TENANTS = select(REQUESTS.c.id, REQUESTS.c.tenant).where(REQUESTS.c.id.in_(bindparam("ids", expanding=True)))
 _FORGET = delete(OUTBOX).where(OUTBOX.c.sequence.in_(bindparam("sequences", expanding=True)))
 _ENQUEUE = insert(OUTBOX).returning(OUTBOX.c.sequence, sort_by_parameter_order=True)
 _CHUNK = 1_000
@@ -81,6 +82,13 @@ class SqlTransaction:
         found: set[str] = set()
         for some in _chunks(ids):
             found.update(self._connection.scalars(_KNOWN, {"ids": some}))
+        return found
+
+    def tenants(self, ids: Sequence[str]) -> dict[str, str]:
+        """As Transaction.tenants."""
+        found: dict[str, str] = {}
+        for some in _chunks(ids):
+            found |= {row.id: row.tenant for row in self._connection.execute(_TENANTS, {"ids": some})}
         return found
 
     def insert(self, rows: Sequence[ResultRow]) -> None:
