@@ -257,3 +257,22 @@ async def test_a_prompt_that_ends_its_engine_on_a_kept_alive_connection_is_suspe
         record = await stage.ended(await stage.run(chat("[[fault:die]]")))
         assert record.failure is not None
         assert (record.failure.kind, record.started) == (FailureKind.ENGINE_DIED, True)
+
+
+async def test_a_second_worker_of_one_name_takes_no_part_until_the_first_has_left(
+    stage: Stage, fake_engine: FakeEngine
+) -> None:
+    first, before = (await stage.reports())[-1].boot, len(await stage.reports())
+    async with staged(stage.bus, fake_engine.url, name=stage.worker):
+
+        async def long_enough() -> bool:
+            return len(await stage.reports()) >= before + 20
+
+        await eventually_async(long_enough, "twenty reports")
+        assert {report.boot for report in await stage.reports()} == {first}
+        stage.stop.set()
+
+        async def serves() -> bool:
+            return any(report.boot > first for report in await stage.reports())
+
+        await eventually_async(serves, "the second one serves")

@@ -453,3 +453,18 @@ def test_a_worker_that_hands_work_back_gets_none_before_its_next_report(
     case.report()
     case.run(300)
     assert [run.request.id for run in case.commands(Run)] == 2 * [record.id]
+
+
+def test_two_workers_of_one_name_are_told_of_once(case: Case) -> None:
+    twin = boot_id(WALL + 60_000, bytes(10))
+    report = Report(worker="w", boot=twin, epoch=1, lane=1, position=0, limit=4)
+    told = []
+    for _ in range(10):
+        case.world.append(message_of(place(TopicKind.WORKERS), report))
+        case.report()
+        for _ in range(20):
+            case.run(25)
+            told += [
+                notice.event for notice in owner_of(case).state.out.notices if "one name" in notice.event
+            ]
+    assert len(told) == 1

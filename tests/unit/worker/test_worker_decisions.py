@@ -21,6 +21,7 @@ from headrace.inference_worker.decisions.classify_failure import (
     says_of,
 )
 from headrace.inference_worker.decisions.how_to_call import BackendKind, CallPlan, body_for, how_to_call
+from headrace.inference_worker.decisions.is_name_taken import others_of
 from headrace.inference_worker.decisions.pick_lane import pick_lane
 from headrace.inference_worker.decisions.when_to_retry import read_retry_after
 from headrace.inference_worker.json_body import NotAnObjectError, member_of, with_member, with_usage
@@ -235,3 +236,17 @@ def test_the_lane_with_the_fewest_live_workers_is_picked() -> None:
 def test_workers_that_start_together_spread_over_the_lanes() -> None:
     lanes = {pick_lane([], lanes=16, worker=f"worker-{n}") for n in range(32)}
     assert len(lanes) > 6
+
+
+def test_only_a_boot_that_is_anothers_and_has_not_left_takes_a_name() -> None:
+    def report(worker: str, boot: str) -> Report:
+        return Report(worker=worker, boot=boot, epoch=1, lane=0, position=0, limit=1)
+
+    log: list[WorkerRecord] = [
+        report("w", "mine"),
+        report("w", "left"),
+        Gone(worker="w", boot="left"),
+        report("v", "other"),
+    ]
+    assert others_of(log, worker="w", own={"mine"}) == set()
+    assert others_of([*log, report("w", "twin")], worker="w", own={"mine"}) == {"twin"}

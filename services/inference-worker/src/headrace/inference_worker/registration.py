@@ -3,17 +3,19 @@
 Invariant: positions and epochs come from the broker's answer now, never from what was read earlier.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.bus.messages import Place, Received
-from headrace.bus.ports import AsyncReader, Bus
+from headrace.bus.ports import AsyncReader, Bus, BusError
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.reports import WorkerRecord
 from headrace.contracts.topics import TopicKind, TopicNames
+from headrace.inference_worker.decisions.is_name_taken import others_of
 from headrace.inference_worker.decisions.pick_lane import pick_lane
 from headrace.inference_worker.timings import ms
 from headrace.runtime.clock import Clock
@@ -31,6 +33,10 @@ class Identity:
     lanes: int
 
 
+class NameTakenError(BusError):
+    """Another worker goes by this name: this one must not take part. It looks again, since the other may leave."""
+
+
 class Registration:
     """Reads `workers` and `state` with readers of its own, each only for as long as it is needed."""
 
@@ -44,18 +50,43 @@ class Registration:
         """The lane's place."""
         return Place(self._work, number)
 
+    async def refuse_a_twin(
+        self, silent_after: timedelta, *, own: Collection[str], within: timedelta
+    ) -> None:
+        """Listens `within` to who of this name was heard in the last `silent_after`; `own` are this process's boots. Raises
+        NameTakenError, BusError.
+        """
+        async with self._reader() as reader:
+            since = await reader.at_time(self._workers, self._clock.now().wall_ms - ms(silent_after))
+            records, end = await self._records(reader, since)
+            if others_of(records, worker=self._identity.worker, own=own):
+                await asyncio.sleep(within.total_seconds())
+                self._refuse((await self._records(reader, end))[0], own)
+
     async def find_lane(self, silent_after: timedelta) -> tuple[int, int]:
         """The lane with the fewest live workers, and its end. Raises BusError."""
         async with self._reader() as reader:
             since = await reader.at_time(self._workers, self._clock.now().wall_ms - ms(silent_after))
-            records = [
-                record
-                async for received in _to_end(reader, self._workers, since)
-                if (record := _worker_record(received)) is not None
-            ]
+            records, _ = await self._records(reader, since)
             lane = pick_lane(records, lanes=self._identity.lanes, worker=self._identity.worker)
             ends = await reader.ends([self.lane(lane)])
             return lane, ends[self.lane(lane)]
+
+    async def _records(self, reader: AsyncReader, since: int) -> tuple[list[WorkerRecord], int]:
+        """What stands in `workers` from there to its end now, and that end."""
+        found, end = [], since
+        async for received in _to_end(reader, self._workers, since):
+            end = received.offset + 1
+            if (record := _worker_record(received)) is not None:
+                found.append(record)
+        return found, end
+
+    def _refuse(self, records: list[WorkerRecord], own: Collection[str]) -> None:
+        worker, pool = self._identity.worker, self._identity.pool
+        if others_of(records, worker=worker, own=own):
+            raise NameTakenError(
+                f"another worker of the pool {pool} is named {worker} and reports: give each its own HEADRACE_NAME"
+            )
 
     async def newest_epoch(self) -> int:
         """The greatest epoch in `state`, 0 when nobody has owned the pool yet. Raises BusError.

@@ -54,6 +54,8 @@ from headrace.runtime.outages import Outages
 
 T = TypeVar("T")
 _PROBES_TO_MISS = 2
+_REPORTS = 2.5
+"""Who lives reports in so many periods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class WorkerService:
         self._running: dict[AttemptId, _Running] = {}
         self._under_way = set[asyncio.Task[Any]]()
         self._lane: asyncio.Task[None] | None = None
-        self._last_boot_ms = 0
+        self._last_boot_ms, self._own_boots = 0, set[str]()
         self._log, self._outages = get_logger("worker"), Outages(get_logger("worker"))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -207,15 +209,20 @@ class WorkerService:
         self._spawn(self._until_found())
 
     async def _until_found(self) -> None:
-        lane, position = await self._patiently(
-            lambda: self._registration.find_lane(self._timings.silent_after)
-        )
+        lane, position = await self._patiently(self._look_for_a_lane)
         # greater than any boot before it, also when the wall clock was turned back
         self._last_boot_ms = max(self._clock.now().wall_ms, self._last_boot_ms + 1)
         boot = boot_id(self._last_boot_ms, os.urandom(10))
+        self._own_boots.add(boot)
         self._metrics.registrations.inc()
         self._log.info("registering", boot=boot, lane=lane)
         self._tell(LaneFound(boot, lane, position))
+
+    async def _look_for_a_lane(self) -> tuple[int, int]:
+        timings = self._timings
+        within = _REPORTS * timings.report_every
+        await self._registration.refuse_a_twin(timings.silent_after, own=self._own_boots, within=within)
+        return await self._registration.find_lane(timings.silent_after)
 
     def _read_epoch(self, output: ReadEpoch) -> None:
         self._spawn(self._until_epoch(output.boot))

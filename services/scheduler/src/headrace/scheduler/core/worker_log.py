@@ -19,6 +19,7 @@ from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.twins import tell_of_a_twin
 from headrace.scheduler.decisions.is_dead import deaf_too_long
 from headrace.scheduler.decisions.is_it_true import Lie, lie_in_report
 from headrace.scheduler.decisions.what_it_costs import raised_charge
@@ -201,6 +202,7 @@ class WorkerLog:
 
     def _answer_grave(self, report: Report) -> None:
         grave, state = self._state.workers.graves[report.boot], self._state
+        tell_of_a_twin(state, report, grave)
         if state.now.boot_ms - grave.told_ms >= ms(state.setting.timings.repeat):
             grave.told_ms = state.now.boot_ms
             self._commands.bury(report.lane, report.boot)

@@ -33,6 +33,8 @@ class Grave:
     worker: str
     harmless: bool = False
     told_ms: int = -(10**12)
+    reports: int = 0
+    """How often it has reported since a greater boot of its name lives."""
 
 
 class Workers:
