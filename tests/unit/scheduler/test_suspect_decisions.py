@@ -70,6 +70,14 @@ def test_the_first_death_alone_convicts_where_nothing_else_dies() -> None:
     assert not is_killer([], [], did_well=True, wall_ms=NOW)
 
 
+def test_deaths_that_a_found_killer_explains_speak_against_nobody_else() -> None:
+    company = [death(1, held=8, killer="req_x"), death(2, held=8, killer="req_x")]
+    mine = company + [death(3 + n, trial=1) for n in range(3)]
+    assert not is_killer(mine[:3], mine[:3], did_well=False, wall_ms=NOW)
+    assert not is_killer(mine[:4], mine[:4], did_well=True, wall_ms=NOW)
+    assert is_killer(mine, mine, did_well=False, wall_ms=NOW)
+
+
 @given(
     kind=st.sampled_from(KINDS), boot=st.sampled_from(["boot0", "boot1"]), late_ms=st.integers(-20_000, 20_000),
     trials=st.tuples(st.integers(0, 2), st.integers(0, 2)), again=st.booleans(),

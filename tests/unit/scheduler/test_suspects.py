@@ -153,6 +153,22 @@ def test_workers_that_are_killed_again_and_again_convict_nobody(seed: int) -> No
     assert_only_killers_died(pool, [])
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_trial_convicts_no_neighbour_of_a_killer_that_was_found(seed: int) -> None:
+    pool = DeadlyPool(seed=seed, runs_ms=1_500)
+    [killer] = started(pool, 16, (3,))
+    struck: list[str] = []
+    while len(pool.ends()) < len(pool.requests) and pool.world.now_ms < 200_000:
+        pool.run(25)
+        for worker in pool.workers if pool.letters() and not struck else ():
+            struck = [run.request.id for run, _, _ in worker.held.values() if run.trial]
+            if struck:
+                worker.kill()  # by an operator
+    assert struck
+    assert killer not in struck
+    assert_only_killers_died(pool, [killer])
+
+
 def test_a_worker_that_had_only_lost_touch_makes_no_suspects() -> None:
     pool = DeadlyPool(workers=1, runs_ms=600)
     started(pool, 12)
