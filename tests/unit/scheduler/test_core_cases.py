@@ -339,6 +339,15 @@ def test_a_pool_is_not_moved_to_where_it_is_or_to_whom_the_settings_do_not_name(
     assert control_position(case) == 1
 
 
+def test_the_newest_word_counts_so_a_move_to_where_the_pool_is_withdraws_an_older_one(case: Case) -> None:
+    order(case, MovePool(to="scheduler1"))
+    order(case, MovePool(to="scheduler0"))
+    case.run(3_000)
+    assert case.owner.core is not None
+    assert not any(one.released for one in ownerships(case))
+    assert control_position(case) == 2
+
+
 def test_a_move_that_nobody_obeyed_in_time_is_left_alone(case: Case) -> None:
     case.owner.crash()
     order(case, MovePool(to="scheduler1"))

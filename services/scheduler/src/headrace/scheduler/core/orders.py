@@ -28,7 +28,9 @@ class Orders:
         self._state.drains[order.worker] = PendingDrain(received.offset, received.timestamp_ms, draining)
 
     def move(self, received: Received, order: MovePool) -> None:
-        """Keep it, unless it can't be obeyed."""
+        """Keep it, unless it can't be obeyed; the newest word counts, so one to where the pool is ends an older one."""
+        if order.to == self._state.setting.owner:
+            self._state.moving = None
         refusal = self._refusal(received, order.to)
         if refusal is None:
             self._state.moving = PendingMove(received.offset, order.to)
