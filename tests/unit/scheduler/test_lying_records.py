@@ -14,7 +14,7 @@ from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.partitions import partition_of
-from headrace.contracts.reports import Held, Report
+from headrace.contracts.reports import Held, Report, Tick
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
@@ -199,6 +199,27 @@ def test_a_lying_report_is_dead_lettered_and_changes_nothing(
     assert reasons(case) == [reason]
     assert counters(case) == before
     assert state_of(case).workers.live["w"].report.position != 9
+
+
+def test_a_tick_that_the_owner_never_wrote_keeps_no_dead_worker_alive(case: Case) -> None:
+    case.world.append(message_of(place(TopicKind.WORKERS), Tick(epoch=1, number=2**53)))
+    case.run(10_000)
+    assert reasons(case) == [K.LYING_RECORD]
+    assert not state_of(case).workers.live, "it has been silent for ten seconds"
+
+
+def test_a_foreign_cancel_hides_no_genuine_one(case: Case) -> None:
+    record = case.submit()
+    where = place(TopicKind.REQUESTS, PARTITION, "batch")
+    case.world.out_until[where] = case.world.now_ms + 1_500  # nobody can tell yet whose it is
+    for tenant in "bab":
+        cancel = CancelRequest(id=record.id, tenant=tenant, at_ms=case.world.now.wall_ms)
+        case.world.append(message_of(place(TopicKind.CONTROL), cancel))
+    case.report(limit=0)
+    case.run(4_000)
+    assert case.results() == [(record.id, Status.CANCELLED, K.CANCELLED_BY_CALLER)]
+    assert set(reasons(case)) == {K.FOREIGN_TENANT}
+    assert not state_of(case).cancels
 
 
 def test_nobody_cancels_or_asks_about_what_isnt_theirs(case: Case) -> None:

@@ -10,6 +10,7 @@ from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions import is_dead
+from headrace.scheduler.state.pending import Cancels
 from tests.support.scheduler_processes import SimScheduler
 from tests.support.scheduler_runs import History
 
@@ -46,7 +47,7 @@ def cancels_forgotten(patch: pytest.MonkeyPatch) -> None:
     right = Checkpoints._position
 
     def position(self: Checkpoints) -> Any:
-        kept, self._state.cancels = self._state.cancels, {}
+        kept, self._state.cancels = self._state.cancels, Cancels()
         try:
             return right(self)
         finally:

@@ -75,7 +75,7 @@ class ControlLog:
         if state.now.boot_ms - self._swept_ms < ms(state.setting.timings.sweep):
             return
         self._swept_ms = state.now.boot_ms
-        for cancel in list(state.cancels.values()):
+        for cancel in state.cancels.to_look_at(lambda place: state.partitions.by_place[place].next_offset):
             self._apply(cancel)
         for request_id in list(state.overdue):
             held = state.held.of(request_id)
@@ -92,10 +92,10 @@ class ControlLog:
             state.delivered[place] = record.next_offset
 
     def _keep(self, request: CancelRequest, received: Received) -> None:
-        if request.id in self._state.cancels or request.id in self._state.recent:
+        if self._state.cancels.has(request.id, request.tenant) or request.id in self._state.recent:
             return
         cancel = PendingCancel(received, request, self._place_of(request.id))
-        self._state.cancels[request.id] = cancel
+        self._state.cancels.keep(cancel)
         if cancel.place is not None:
             # the request was acknowledged before its caller could cancel it, so it is before the end asked for now
             self._state.ends.want(cancel.place, lambda end: setattr(cancel, "read_to", end))
@@ -123,11 +123,13 @@ class ControlLog:
             elif tracked.phase in (Phase.WAITING, Phase.DELAYED):
                 self._endings.cancel(tracked)
         elif self._is_gone(cancel):
-            del state.cancels[request.id]
+            state.cancels.drop(cancel)
+        elif cancel.read_to is not None:
+            state.cancels.park(cancel)
 
     def _refuse(self, cancel: PendingCancel) -> None:
         """Somebody else's request isn't theirs to cancel."""
-        del self._state.cancels[cancel.request.id]
+        self._state.cancels.drop(cancel)
         detail = "It would cancel a request of another tenant."
         self._endings.bury(cancel.received, FailureKind.FOREIGN_TENANT, detail)
 

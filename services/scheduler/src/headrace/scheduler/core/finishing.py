@@ -26,7 +26,7 @@ class Finishing:
         if state.retrying.pop(request_id, None) is not None:
             state.dirty.add(f"retrying/{request_id}")
         state.suspects.leave(request_id)
-        state.cancels.pop(request_id, None)
+        state.cancels.ended(request_id)
         state.overdue.discard(request_id)
         tracked = state.tracked.pop(request_id, None)
         if tracked is not None:

@@ -73,6 +73,7 @@ class Intake:
             )
         tracked = self._track(received, record, origin)
         state.tracked[record.id] = tracked
+        state.cancels.wake(record.id)
         partition.hold(len(tracked.value))
         if lies:
             detail = f"Its header's {', '.join(lies)} isn't that of the topic it stands in."

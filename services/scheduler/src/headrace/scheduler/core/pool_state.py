@@ -23,7 +23,7 @@ from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
-from headrace.scheduler.state.pending import PendingCancel, PendingDrain, PendingMove
+from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
 from headrace.scheduler.state.retry_budgets import RetryBudgets
 from headrace.scheduler.state.suspects import Suspects
@@ -132,7 +132,7 @@ class PoolState:
     retrying: dict[str, Retrying] = field(default_factory=dict)
     suspects: Suspects = field(default_factory=Suspects)
     retry_budgets: RetryBudgets = field(default_factory=RetryBudgets)
-    cancels: dict[str, PendingCancel] = field(default_factory=dict)
+    cancels: Cancels = field(default_factory=Cancels)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
     moving: PendingMove | None = None
@@ -198,7 +198,8 @@ class PoolState:
     def control_to_keep(self) -> int:
         """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""
         place = self.setting.place(TopicKind.CONTROL)
-        kept = [cancel.offset for cancel in self.cancels.values()]
+        first = self.cancels.first_offset
+        kept = [] if first is None else [first]
         kept += [drain.offset for drain in self.drains.values()]
         kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]
         kept += [] if self.moving is None else [self.moving.offset]

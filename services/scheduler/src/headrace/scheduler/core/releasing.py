@@ -59,10 +59,7 @@ class Releasing:
             tracked = state.queue.next()
             if tracked is None:
                 return
-            if (
-                tracked.id in state.cancels
-                and state.cancels[tracked.id].request.tenant == tracked.record.tenant
-            ):
+            if state.cancels.has(tracked.id, tracked.record.tenant):
                 self._endings.cancel(tracked)
                 continue
             _, candidate, worker = workers[0]

@@ -52,7 +52,7 @@ class WorkerLog:
             self._refuse(received, reason_of(received, error), str(error))
             return
         if isinstance(record, Tick):
-            self._ticked(record)
+            self._ticked(received, record)
         elif isinstance(record, Gone):
             worker = state.workers.by_boot(record.boot)
             if worker is not None:
@@ -133,8 +133,12 @@ class WorkerLog:
         else:
             self._returning.unstarted(held)
 
-    def _ticked(self, tick: Tick) -> None:
+    def _ticked(self, received: Received, tick: Tick) -> None:
         state = self._state
+        if tick.epoch == state.epoch and tick.number > self._tick:
+            detail = f"Tick {tick.number} of this owner was never written by it."
+            self._endings.bury(received, FailureKind.LYING_RECORD, detail)
+            return
         if tick.epoch > state.epoch:
             state.greater_epoch = tick.epoch
         if tick.epoch == state.epoch and tick.number == self._tick:
@@ -285,6 +289,7 @@ class WorkerLog:
                 reported=True,
             )
         )
+        state.cancels.wake(told.id)
         state.accounts.charge(told.tier, told.tenant, told.charge)
         if tracked is not None:
             if tracked.phase is Phase.WAITING:

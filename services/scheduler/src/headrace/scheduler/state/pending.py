@@ -3,13 +3,15 @@
 Invariant: no checkpoint's position passes one of them, so that a successor reads it again.
 """
 
+from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.bus.messages import Place, Received
 from headrace.contracts.control import CancelRequest
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PendingCancel:
     """A cancel that isn't applied yet. `read_to`: once the request partition is read up to there, the id is known or gone."""
 
@@ -22,6 +24,70 @@ class PendingCancel:
     def offset(self) -> int:
         """Where it stands."""
         return self.received.offset
+
+
+class Cancels:
+    """All cancels that aren't applied, one for each request and tenant that asks.
+
+    A cancel of what nobody has read yet may wait for hours, and there may be very many: it is `parked`, and costs nothing
+    until the request partition is read up to where it was told to look, or the request turns up.
+    """
+
+    def __init__(self) -> None:
+        self._by_offset: dict[int, PendingCancel] = {}
+        self._by_request: defaultdict[str, dict[str, PendingCancel]] = defaultdict(dict)
+        self._looked_at: dict[int, PendingCancel] = {}
+        self._parked: defaultdict[Place, deque[PendingCancel]] = defaultdict(deque)
+
+    def __len__(self) -> int:
+        return len(self._by_offset)
+
+    def has(self, request_id: str, tenant: str) -> bool:
+        """Whether this tenant wants this request to end."""
+        return tenant in self._by_request.get(request_id, ())
+
+    def keep(self, cancel: PendingCancel) -> None:
+        """A new one. Call in log order."""
+        self._by_offset[cancel.offset] = self._looked_at[cancel.offset] = cancel
+        self._by_request[cancel.request.id][cancel.request.tenant] = cancel
+
+    def drop(self, cancel: PendingCancel) -> None:
+        """It is applied, or means nothing."""
+        del self._by_offset[cancel.offset]
+        self._looked_at.pop(cancel.offset, None)
+        of_request = self._by_request[cancel.request.id]
+        del of_request[cancel.request.tenant]
+        if not of_request:
+            del self._by_request[cancel.request.id]
+
+    def ended(self, request_id: str) -> None:
+        """Its request has ended."""
+        for cancel in list(self._by_request.get(request_id, {}).values()):
+            self.drop(cancel)
+
+    def park(self, cancel: PendingCancel) -> None:
+        """Look at it again only when its place is read up to `read_to`, or when it is woken."""
+        if cancel.place is not None and self._looked_at.pop(cancel.offset, None) is not None:
+            self._parked[cancel.place].append(cancel)
+
+    def wake(self, request_id: str) -> None:
+        """The request has turned up."""
+        for cancel in self._by_request.get(request_id, {}).values():
+            self._looked_at[cancel.offset] = cancel
+
+    def to_look_at(self, read: Callable[[Place], int]) -> list[PendingCancel]:
+        """Those that may be applied now. `read` tells how far a request partition is read."""
+        for place, parked in self._parked.items():
+            while parked and read(place) >= (parked[0].read_to or 0):
+                cancel = parked.popleft()
+                if cancel.offset in self._by_offset:
+                    self._looked_at[cancel.offset] = cancel
+        return list(self._looked_at.values())
+
+    @property
+    def first_offset(self) -> int | None:
+        """Where the oldest of them stands."""
+        return next(iter(self._by_offset), None)
 
 
 @dataclass(slots=True)
