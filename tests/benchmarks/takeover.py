@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -60,8 +61,8 @@ class Bench:
         self.worker, self.owners = LiveWorker(self.pool, limit=SLOTS), Ownerships(self.pool)
         self.missed: list[str] = []
 
-    def fill(self, count: int) -> None:
-        """Write the backlog; it is acknowledged when this returns."""
+    def fill(self, count: int, tenants: Sequence[str] = TENANTS) -> list[RequestRecord]:
+        """Write the backlog; it is acknowledged when this returns. The last records, for who wants to know them."""
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -71,10 +72,11 @@ class Bench:
             }
         )
         wall_ms = self.pool.clock.now().wall_ms
+        records: deque[RequestRecord] = deque(maxlen=200_000)
         for number in range(count):
             if not number % 1_000:
                 self.worker.turn()
-            tenant = TENANTS[number % len(TENANTS)]
+            tenant = tenants[number % len(tenants)]
             partition = partition_of(tenant, self.pool.policy.topics.tenant_partitions)
             request_id = mint_request_id(
                 b"k" * 32, tenant=tenant, pool=POOL, tier="batch", partition=partition, wall_ms=wall_ms,
@@ -85,6 +87,7 @@ class Bench:
                 route="/v1/chat/completions", accepted_ms=wall_ms, payload=Payload(size=len(VALUE)), gateway=0,
                 max_tokens=10, prompt_tokens=200,
             )  # fmt: skip
+            records.append(record)
             message = message_of(self.pool.place(TopicKind.REQUESTS, partition, "batch"), record, VALUE)
             while True:
                 try:
@@ -95,6 +98,7 @@ class Bench:
                 except BufferError:
                     producer.poll(0.1)
         producer.flush()
+        return list(records)
 
     @contextmanager
     def scheduler(self, name: str) -> Iterator["Replica"]:

@@ -184,6 +184,8 @@ class LiveWorker:
     def __init__(self, pool: Pool, *, limit: int = 4) -> None:
         self.pool, self.limit, self.holding = pool, limit, False
         self.ran: Counter[str] = Counter()
+        self.stuck: set[str] = set()
+        """Requests that are never finished."""
         self.commands: list[object] = []
         self.values: list[bytes | None] = []
         self._producer = pool.bus.loop_producer("worker", delivery_timeout=timedelta(seconds=10))
@@ -202,7 +204,7 @@ class LiveWorker:
             self._position = received.offset + 1
             self._obey(received)
         if not self.holding:
-            for run in list(self._held.values()):
+            for run in [run for run in self._held.values() if run.request.id not in self.stuck]:
                 self._finish(run)
         for confirmation in self._producer.confirmations():
             if isinstance(confirmation.token, Run):

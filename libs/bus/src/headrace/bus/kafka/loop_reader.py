@@ -9,13 +9,18 @@ from headrace.bus.kafka.narrowing import all_at, at
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END
 
+_SHORT_QUEUE = {"queued.min.messages": 100, "fetch.message.max.bytes": 64 * 1024}
+"""All partitions share the client's queue: what an owner must see soon would stand behind the backlog that was fetched."""
+
 
 class KafkaLoopReader:
     """As ports.LoopReader."""
 
     def __init__(self, connection: KafkaConnection, name: str) -> None:
         # librdkafka wants a group's name, although nothing is joined or committed.
-        self._consuming = Consuming(consumer_settings(connection, name, group=f"{name}.no-group"))
+        self._consuming = Consuming(
+            consumer_settings(connection, name, group=f"{name}.no-group") | _SHORT_QUEUE
+        )
 
     def assign(self, positions: Mapping[Place, int]) -> None:
         """As LoopReader.assign. Raises BusError for a topic or partition that doesn't exist, BusUnavailableError."""
