@@ -146,9 +146,15 @@ class Replica:
             **os.environ, "HEADRACE_KAFKA": bench.bootstrap, "HEADRACE_PREFIX": "takeover.", "HEADRACE_NAME": name,
             "HEADRACE_POLICY": str(bench.folder / "policy.toml"), "HEADRACE_SCHEDULER_REPLICAS": ",".join(NAMES),
         }  # fmt: skip
-        with (bench.folder / f"{name}.log").open("a") as log:
+        self._log = bench.folder / f"{name}.log"
+        with self._log.open("a") as log:
+            self._before = log.tell()
             argv = [sys.executable, "-m", "headrace.scheduler"]
             self._process = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
+
+    def has_started(self) -> bool:
+        """Whether it has said so."""
+        return '"event":"started"' in self._log.read_text()[self._before :]
 
     def kill(self) -> None:
         """As the kernel does when memory is short."""
@@ -193,6 +199,7 @@ def main(count: int) -> int:
             bench.fill(count)
             bench.say("backlog written", time.monotonic() - began, "s")
             with bench.scheduler("two") as two:
+                bench.work_until(two.has_started)
                 stands_by_for(bench, 20)
                 bench.say("owner's memory without a backlog", empty, "MiB")
                 bench.say("owner's memory with its windows full", one.resident_mib, "MiB")
@@ -212,7 +219,8 @@ def main(count: int) -> int:
         with bench.scheduler("one"):
             cold = bench.work_until(lambda: bench.runs_of(epoch))
             bench.say("cold takeover by a fresh process, from its start", cold, "s", 30)
-            with bench.scheduler("two"):
+            with bench.scheduler("two") as two:
+                bench.work_until(two.has_started)
                 stands_by_for(bench, 20)
                 for to in ("two", "one", "two"):
                     epoch = next_epoch(bench)

@@ -181,8 +181,9 @@ class Ownerships:
 class LiveWorker:
     """Answers each `run` at once, or keeps it while `holding`. `ran`: how often each request was started."""
 
-    def __init__(self, pool: Pool, *, limit: int = 4) -> None:
-        self.pool, self.limit, self.holding = pool, limit, False
+    def __init__(self, pool: Pool, *, limit: int = 4, name: str = "w", lane: int = 0) -> None:
+        self.pool, self.limit, self.name = pool, limit, name
+        self.holding, self.draining = False, False
         self.ran: Counter[str] = Counter()
         self.stuck: set[str] = set()
         """Requests that are never finished."""
@@ -190,10 +191,10 @@ class LiveWorker:
         self.values: list[bytes | None] = []
         self._producer = pool.bus.loop_producer("worker", delivery_timeout=timedelta(seconds=10))
         self._reader = pool.bus.loop_reader("worker")
-        self._lane = pool.place(TopicKind.WORK, 0)
+        self._lane = pool.place(TopicKind.WORK, lane)
         pool.assign(self._reader, {self._lane: END})
         self._position = self._reader.position(self._lane)
-        self.boot, self._epoch = boot_id(pool.clock.now().wall_ms, bytes(10)), 0
+        self.boot, self._epoch = boot_id(pool.clock.now().wall_ms, f"{name:>10.10}".encode()), 0
         self._held: dict[AttemptId, Run] = {}
         self._answered: dict[AttemptId, Status] = {}
         self._reported_ms = 0
@@ -231,19 +232,25 @@ class LiveWorker:
             for run in self._held.values()
         )
         report = Report(
-            worker="w",
+            worker=self.name,
             boot=self.boot,
             epoch=self._epoch,
             lane=self._lane.partition,
             position=self._position,
             limit=self.limit,
             held=held,
+            draining=self.draining,
         )
         self._send(message_of(self.pool.place(TopicKind.WORKERS), report))
 
+    @property
+    def empty(self) -> bool:
+        """Whether it holds nothing."""
+        return not self._held
+
     def leave(self) -> None:
         """Say goodbye."""
-        self._send(message_of(self.pool.place(TopicKind.WORKERS), Gone(worker="w", boot=self.boot)))
+        self._send(message_of(self.pool.place(TopicKind.WORKERS), Gone(worker=self.name, boot=self.boot)))
         self._producer.flush(timedelta(seconds=5))
         self.close()
 
