@@ -3,11 +3,15 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from headrace.devkit.engine import FakeEngine
 from headrace.devkit.model import ModelServer
 from tests.support.broker import shared_broker, topic_prefix
 from tests.support.named_tests import DOCUMENT, Outcomes, named_in
+
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")  # a loaded machine makes no test fail
 
 OUTCOMES = Outcomes(named_in(DOCUMENT.read_text()))
 

@@ -81,6 +81,7 @@ def request(wall: int) -> RequestRecord:
         (set_to(finish_by_ms=IN_9999), K.OUT_OF_BOUNDS),
         (set_to(prompt_tokens=-1), K.OUT_OF_BOUNDS),
         (set_to(tenant=""), K.OUT_OF_BOUNDS),
+        (set_to(id="r" * 300), K.OUT_OF_BOUNDS),  # a few long enough make a checkpoint that no broker takes
         (set_to(accepted_ms="yesterday"), K.UNDECODABLE),
         (set_to(type="result"), K.UNDECODABLE),
         (lambda document: document.pop("tenant"), K.UNDECODABLE),
@@ -183,6 +184,7 @@ def held_of(run: Run, **more: Any) -> Held:
         (lambda document: document["held"][0].update(tenant="b"), K.FOREIGN_TENANT),
         (lambda document: document["held"][0].update(tokens=-3), K.OUT_OF_BOUNDS),
         (set_to(limit=-1), K.OUT_OF_BOUNDS),
+        (set_to(boot="b" * 300), K.OUT_OF_BOUNDS),
         (set_to(held="everything"), K.UNDECODABLE),
     ],
 )

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.values import Count, Origin, WallMs
+from headrace.contracts.values import Count, Mark, Origin, WallMs
 
 
 class CancelReason(StrEnum):
@@ -29,7 +29,7 @@ class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
     """
 
     epoch: Count
-    boot: str
+    boot: Mark
     attempt: AttemptId
     attempts: Count
     origin: Origin
@@ -43,9 +43,9 @@ class Cancel(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel"
     """Stop this attempt. `superseded`: the request is finished already, so write no terminal record."""
 
     epoch: Count
-    boot: str
+    boot: Mark
     attempt: AttemptId
-    id: str
+    id: Mark
     reason: CancelReason
 
 
@@ -59,21 +59,21 @@ class Buried(Struct, frozen=True, kw_only=True, tag="buried"):
     """This boot was declared dead: abort everything and register anew."""
 
     epoch: Count
-    boot: str
+    boot: Mark
 
 
 class Drain(Struct, frozen=True, kw_only=True, tag="drain"):
     """Take no new work, hand back what hasn't started, finish the rest; then stay, visibly idle."""
 
     epoch: Count
-    boot: str
+    boot: Mark
 
 
 class Undrain(Struct, frozen=True, kw_only=True, tag="undrain"):
     """Take work again."""
 
     epoch: Count
-    boot: str
+    boot: Mark
 
 
 class Ping(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ping"):
@@ -81,7 +81,7 @@ class Ping(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ping"):
 
     number: Count
     epoch: Count | None = None
-    boot: str | None = None
+    boot: Mark | None = None
 
 
 Command = Run | Cancel | Fence | Buried | Drain | Undrain | Ping

@@ -3,13 +3,13 @@
 from msgspec import Struct
 
 from headrace.contracts.commands import CancelReason
-from headrace.contracts.values import Count, Name, Port16, WallMs
+from headrace.contracts.values import Count, Mark, Name, Port16, TopicName, WallMs
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
     """A caller no longer wants this request. Applied exactly when the owner knows what became of it."""
 
-    id: str
+    id: Mark
     tenant: Name
     at_ms: WallMs
     reason: CancelReason = CancelReason.CALLER
@@ -18,15 +18,15 @@ class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
 class Query(Struct, frozen=True, kw_only=True, tag="query"):
     """Where is this request? Answered by the owner on `replies`, partition `gateway`, with the same `nonce`."""
 
-    id: str
-    nonce: str
+    id: Mark
+    nonce: Mark
     gateway: Port16
 
 
 class DeliveryPosition(Struct, frozen=True, kw_only=True, tag="delivery_position"):
     """How far result-delivery has committed this topic: nothing from `next_offset` on may be trimmed."""
 
-    topic: str
+    topic: TopicName
     partition: Port16
     next_offset: Count
 

@@ -11,7 +11,18 @@ from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status, is_terminal
-from headrace.contracts.values import Count, Failure, Name, Origin, Payload, Port16, Times, Usage, WallMs
+from headrace.contracts.values import (
+    Count,
+    Failure,
+    Mark,
+    Name,
+    Origin,
+    Payload,
+    Port16,
+    Times,
+    Usage,
+    WallMs,
+)
 
 
 class Verdict(StrEnum):
@@ -29,7 +40,7 @@ class ResultRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="r
     asked for a stream the body is the assembled, non-streamed answer.
     """
 
-    id: str
+    id: Mark
     tenant: Name
     pool: Name
     tier: Name
@@ -65,7 +76,7 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`.
     """
 
-    id: str
+    id: Mark
     tenant: Name
     tier: Name
     origin: Origin
@@ -74,7 +85,7 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     verdict: Verdict
     status: Status | None = None
     worker: Name | None = None
-    boot: str | None = None
+    boot: Mark | None = None
     charge: Count = 0
     started: bool = True
     retry_ms: WallMs | None = None

@@ -6,7 +6,7 @@ Written by workers and by the owner; read by the scheduler, and by workers choos
 from msgspec import Struct
 
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.values import Count, Name, Origin, Port16
+from headrace.contracts.values import Count, Mark, Name, Origin, Port16
 
 
 class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -16,7 +16,7 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     attempt: AttemptId
-    id: str
+    id: Mark
     tenant: Name
     tier: Name
     origin: Origin
@@ -36,7 +36,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     """
 
     worker: Name
-    boot: str
+    boot: Mark
     epoch: Count
     lane: Port16
     position: Count
@@ -44,14 +44,14 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     held: tuple[Held, ...] = ()
     healthy: bool = True
     draining: bool = False
-    instead_of: str | None = None
+    instead_of: Mark | None = None
 
 
 class Gone(Struct, frozen=True, kw_only=True, tag="gone"):
     """A clean goodbye: this boot holds nothing and writes nothing more."""
 
     worker: Name
-    boot: str
+    boot: Mark
 
 
 class Tick(Struct, frozen=True, kw_only=True, tag="tick"):

@@ -5,7 +5,7 @@ Invariant: the header holds all that a decision needs, so that no decision opens
 
 from msgspec import Struct
 
-from headrace.contracts.values import Count, Name, Payload, Port16, Priority, WallMs
+from headrace.contracts.values import Count, Mark, Name, Payload, Port16, Priority, WallMs
 
 
 class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="request"):
@@ -18,7 +18,7 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     the caller asked for a usage chunk in the stream.
     """
 
-    id: str
+    id: Mark
     tenant: Name
     pool: Name
     tier: Name

@@ -20,6 +20,10 @@ Port16 = Annotated[int, Meta(ge=0, le=65_535)]
 WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=4_102_444_800_000)]
 """Unix milliseconds between the years 2020 and 2100: a clock outside of these is a lie."""
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
+Mark = Annotated[str, Meta(min_length=1, max_length=256)]
+"""An id of a request or a boot, or a nonce: what checkpoints and tables keep many of, so that a lie can't fill them."""
+TopicName = Annotated[str, Meta(min_length=1, max_length=249)]
+"""As long as Kafka allows."""
 MAX_SENTENCE = 1024
 """Characters of error text that a record takes, so that it can't grow with every retry."""
 Sentence = Annotated[str, Meta(max_length=MAX_SENTENCE)]
@@ -47,7 +51,7 @@ class Payload(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Origin(Struct, frozen=True, array_like=True, order=True):
     """Where in `requests` the truth of a request stands. Travels with every command, report, attempt and result."""
 
-    topic: str
+    topic: TopicName
     partition: Port16
     offset: Count
 
