@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from headrace.cli.__main__ import main
+from headrace.cli.commands import pools
 from headrace.cli.trouble import sentence_of
 from headrace.contracts.policy import hash_key
 
@@ -126,3 +127,23 @@ def test_the_speeds_of_the_engine_are_told_without_starting_one(headrace: Headra
     assert [
         row for (_, at), row in rows.items() if f"{at} | {row['step ms']} | {row['tokens/s']}" not in document
     ] == []
+
+
+def test_a_move_with_a_nonsensical_patience_orders_nothing(
+    headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "logs_of", lambda _settings: pytest.fail("nothing is to be ordered"))
+    move = ("pools", "move", "smollm2", "--to", "two", "--policy", str(POLICY), "--within", "soon")
+    status, out, err = headrace(*move)
+    assert (status, out) == (1, "")
+    assert '--within is "soon"' in err
+
+
+def test_a_wrong_option_is_told_with_its_own_value_and_not_the_environments(
+    headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_KAFKA", "127.0.0.1:9092")
+    status, _, err = headrace("workers", "show", "--policy", str(POLICY), "--kafka", "nonsense")
+    assert status == 1
+    assert '"nonsense"' in err
+    assert "127.0.0.1" not in err

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 from pydantic import SecretBytes, SecretStr, ValidationError
@@ -43,7 +44,9 @@ def load(cls: type[S], environ: Mapping[str, str] | None = None, **given: object
         values: dict[str, Any] = {name: found.value for name, found in gathered.found.items()}
         settings = cls(**{**values, **given})
     except ValidationError as error:
-        raise SettingsError(gathered.problems + list(sentences(cls, gathered, error).values())) from None
+        overridden = {name: found for name, found in gathered.found.items() if name not in given}
+        told = sentences(cls, replace(gathered, found=overridden), error)
+        raise SettingsError(gathered.problems + list(told.values())) from None
     if gathered.problems:
         raise SettingsError(gathered.problems)
     return settings

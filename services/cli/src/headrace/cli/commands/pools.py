@@ -60,15 +60,23 @@ def move(
     if pool not in (known := policy_of(settings).pools):
         raise Trouble(f"the policy has no pool {pool}; it has {', '.join(known)}")
     _refuse_a_stranger(to)
+    patience = _patience(within)  # before anything is ordered
     with logs_of(settings) as logs:
         before = _look(logs, pool, SystemClock().now().wall_ms)
         _refuse_in_vain(before, to)
         logs.order(pool, MovePool(to=to))
-        after, took = _await_owner(logs, pool, to, before, parse(within))
+        after, took = _await_owner(logs, pool, to, before, patience)
     if as_json:
         say_json({"pool": pool, "from": before.owner, "to": to, "epoch": after.epoch, "took_ms": took // _MS})
     else:
         say(f"{pool} went from {before.owner or 'nobody'} to {to} in {render(took)}; epoch {after.epoch}")
+
+
+def _patience(within: str) -> timedelta:
+    try:
+        return parse(within)
+    except ValueError as error:
+        raise Trouble(f'--within is "{within}": {error}') from None
 
 
 def _refuse_a_stranger(to: str) -> None:
