@@ -19,7 +19,7 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Payload
+from headrace.contracts.values import Failure, Payload, Usage
 from tests.support.scheduler_processes import SimScheduler
 from tests.support.scheduler_world import POOL, WALL, World, place
 
@@ -477,3 +477,25 @@ def test_two_workers_of_one_name_are_told_of_once(case: Case) -> None:
                 notice.event for notice in owner_of(case).state.out.notices if "one name" in notice.event
             ]
     assert len(told) == 1
+
+
+def test_a_failed_attempt_whose_record_was_written_again_after_a_takeover_is_booked_once(case: Case) -> None:
+    case.submit()
+    case.run(300)
+    [run] = case.commands(Run)
+    failed: dict[str, Any] = {
+        "failure": Failure(kind=FailureKind.BACKEND_ERROR), "usage": Usage(completion_tokens=1_000),
+        "worker": "w", "boot": BOOT,
+    }  # fmt: skip
+    case.answer(run, Verdict.RETRY_AT, **failed)
+    case.run(2_000)
+    settled = owner_of(case).state.accounts.of("batch", "a").settled
+    assert settled > 0
+    case.owner.crash()
+    while case.owner.core is None:
+        case.run(25)
+    case.report(epoch=2)
+    case.run(1_000)
+    case.answer(run, Verdict.RETRY_AT, **failed)  # its writer had lost the acknowledgement
+    case.run(500)
+    assert owner_of(case).state.accounts.of("batch", "a").settled == settled

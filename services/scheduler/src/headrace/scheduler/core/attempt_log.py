@@ -100,7 +100,9 @@ class AttemptLog:
         """Book what was spent, once for each attempt."""
         state = self._state
         state.told.pop(record.attempt, None)
-        if state.settled.add(record.attempt, state.minute) is None or not record.started:
+        before = state.retrying.get(record.id)
+        booked = before is not None and before.attempt == record.attempt  # by whoever owned the pool then
+        if state.settled.add(record.attempt, state.minute) is None or booked or not record.started:
             return
         cost = spent_cost(record.usage, state.setting.pool_policy.cost)
         state.accounts.settle(record.tier, record.tenant, cost)
