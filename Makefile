@@ -60,6 +60,9 @@ simulate-faults: setup ## the product's cores in virtual time, a seed a run: SEE
 recovery: setup ## kill -9 each service and broker with stock settings: how long until work goes on, against the limits
 	@$(BIN)/python -m tests.benchmarks.recovery $(TRIALS)
 
+mutants: setup ## wrong versions of the protocol, each with the seed or the schedule that catches it
+	@$(BIN)/python -m tests.simulation.mutants
+
 schemas: setup ## render schemas/ from libs/contracts
 	@$(BIN)/headrace dev schemas
 

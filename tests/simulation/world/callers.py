@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from headrace.bus.messages import Message, message_of
 from headrace.contracts.codec import HEADER
 from headrace.contracts.ids import mint_request_id
@@ -34,6 +36,7 @@ class Asked:
     record: RequestRecord
     accepted_ms: int | None = None
     cancelled_ms: int | None = None
+    cancel_tried: bool = False
     statuses: list[tuple[int, Status]] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
 
@@ -67,6 +70,48 @@ class Callers:
             act()
 
         self._stage.clockwork.at(when_ms, do)
+
+    def submit_now(self, *, tier: str = "batch", tenant: str = "a", stream: bool = False) -> Asked:
+        """One plain request, or one that is streamed with another text at each attempt: for written schedules."""
+        gateway, partition = self._gateways[0], partition_of(tenant, 2)
+        plain = self._record(0, gateway)
+        made = mint_request_id(
+            _KEY, tenant=tenant, pool=POOL, tier=tier, partition=partition, wall_ms=plain.accepted_ms,
+            random=self._stage.rng.randbytes(10),
+        )  # fmt: skip
+        record = msgspec.structs.replace(
+            plain,
+            id=made,
+            tier=tier,
+            tenant=tenant,
+            partition=partition,
+            stream=stream,
+            metadata={"varies": "yes"} if stream else {},
+        )
+        asked = self.asked[made] = Asked(record)
+        message = message_of(place(TopicKind.REQUESTS, record.partition, tier), record, b"{}")
+
+        def told(acknowledged: bool) -> None:
+            asked.accepted_ms = self._stage.now_ms if acknowledged else None
+
+        gateway.write(message, told)
+        return asked
+
+    def follow_now(self, asked: Asked) -> NativeReader:
+        """A reader of its events, for written schedules."""
+        reader = NativeReader(self._stage, asked.record)
+        asked.readers.append(reader)
+        self._follow(reader)
+        return reader
+
+    def cancel_now(self, asked: Asked) -> None:
+        """Its caller no longer wants it, for written schedules."""
+        self._cancel(asked)
+
+    def write_again_now(self, asked: Asked) -> None:
+        """The same id once more, for written schedules."""
+        where = place(TopicKind.REQUESTS, asked.record.partition, asked.record.tier)
+        self._write_again(message_of(where, asked.record, b"{}"))
 
     def _gateway(self) -> SimGateway | None:
         alive = [gateway for gateway in self._gateways if gateway.alive and not gateway.paused]
@@ -143,6 +188,8 @@ class Callers:
         gateway = self._gateway()
         if gateway is None:
             return
+
+        asked.cancel_tried = True
 
         def told(acknowledged: bool) -> None:
             if acknowledged:

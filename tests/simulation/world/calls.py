@@ -26,6 +26,7 @@ class Ran:
     request: str
     attempt: AttemptId
     boot: str
+    epoch: int
     began_ms: int
     ended_ms: int | None = None
     why: str = ""

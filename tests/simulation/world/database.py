@@ -35,6 +35,9 @@ class Database:
         self._stage, self._engine = stage, _engine()
         self.store = SqlStore(self._engine)
         self.down_until_ms = 0
+        self._stood: dict[Place, int] = {}
+        self.breaks_off = False
+        """Whether the next transaction breaks off before its commit: for written schedules."""
         with self._engine.begin() as connection:
             for table in METADATA.sorted_tables:
                 connection.execute(delete(table))
@@ -50,11 +53,36 @@ class Database:
         marks = ",".join("?" * len(wanted))
         return self._rows(f"SELECT * FROM results WHERE id IN ({marks})", wanted)  # noqa: S608 - marks alone
 
+    def ledger(self) -> list[dict[str, object]]:
+        """All rows of the ledger, as the checker reads them."""
+        rows = self._all("SELECT * FROM ledger", [])
+        return [{**row, "attempt": [row["attempt_epoch"], row["attempt_sequence"]]} for row in rows]
+
+    def has_unsent(self) -> bool:
+        """Whether a message waits to be sent, or to be forgotten."""
+        return bool(self._all("SELECT sequence FROM outbox LIMIT 1", []))
+
+    def stands(self) -> dict[Place, int]:
+        """All positions."""
+        rows = self._all("SELECT topic, partition, next_offset FROM positions", [])
+        return {Place(str(r["topic"]), int(str(r["partition"]))): int(str(r["next_offset"])) for r in rows}
+
+    def look_at_positions(self) -> None:
+        """They only grow; told after each commit."""
+        stands = self.stands()
+        for place, stood in self._stood.items():
+            if stands.get(place, -1) < stood:
+                self._stage.broken.append(f"delivery: the position of {place} fell from {stood}")
+        self._stood = stands
+
     def results(self) -> dict[str, dict[str, object]]:
         """All rows of `results` by id."""
         return self._rows("SELECT * FROM results", [])
 
     def _rows(self, question: str, values: list[str]) -> dict[str, dict[str, object]]:
+        return {str(row["id"]): row for row in self._all(question, values)}
+
+    def _all(self, question: str, values: list[str]) -> list[dict[str, object]]:
         connection = self._engine.raw_connection()
         try:
             cursor = connection.cursor()
@@ -64,7 +92,7 @@ class Database:
             cursor.close()
         finally:
             connection.close()
-        return {str(row["id"]): row for row in rows}
+        return rows
 
 
 class SimStore:
@@ -89,6 +117,10 @@ class SimStore:
         with self._database.store.transaction() as transaction:
             yield transaction
             self._reach()
+            if self._database.breaks_off:
+                self._database.breaks_off = False
+                raise StoreUnavailableError("the connection broke off")
+        self._database.look_at_positions()
         self._process.step()
         if stage.faulty and stage.rng.random() < 0.02:
             stage.saw("lost answer of a commit")

@@ -16,6 +16,7 @@ import msgspec
 from headrace.bus.messages import Place
 from headrace.contracts.checkpoints import Finished, Ownership, Positions
 from headrace.contracts.codec import decode
+from headrace.contracts.commands import Run
 from headrace.contracts.control import CancelRequest
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import ResultRecord
@@ -24,15 +25,19 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.broker import Log
 from tests.simulation.world.calls import Ran
+from tests.simulation.world.journal import history_of
 from tests.simulation.world.readers import NativeReader, Reader
 from tests.simulation.world.stage import TIERS, place
+from tests.support.checker import judging as checker
 
 if TYPE_CHECKING:
     from tests.simulation.world.run import World
 
 _LONG_AFTER_MS = 40_000
 _NEVER = 10**12
-_TICKS_TO_DEATH = 8
+_TICKS_TO_DEATH, _TICK_MS = 8, 490
+_ATTEMPTS = 4
+_COUNTED = ("failed: backend_error", "failed: backend_timeout")
 _PATH = ("queued", "dispatched", "running")
 
 
@@ -58,11 +63,18 @@ class Judge:
         yield from self.answered()
         yield from self.owners()
         yield from self.runs()
+        yield from self.attempts()
+        yield from self.floors()
+        yield from self.ticks()
         yield from self.finished()
         yield from self.cancels()
         yield from self.moves()
         yield from self.read()
+        yield from self.told()
         yield from self.rest()
+        texts = {request_id: _text_of(row["body"]) for request_id, row in self.rows.items()}
+        history = history_of(self.world, {k: v for k, v in texts.items() if v is not None}, self.deaths)
+        yield from (f"checker: {violation}" for violation in checker.judge(history))
 
     def answered(self) -> Iterator[str]:
         """A: one result each, and it is the first terminal record."""
@@ -91,19 +103,70 @@ class Judge:
                 last = max(last, record.epoch)
 
     def runs(self) -> Iterator[str]:
-        """C and D: never twice at a time, never again without a cause."""
+        """C and D: never twice at a time, never again without a cause: its worker's death, by the log, or a failure."""
         by_request: defaultdict[str, list[Ran]] = defaultdict(list)
         for run in sorted((r for w in self.world.workers for r in w.runs), key=lambda run: run.began_ms):
             by_request[run.request].append(run)
         for request_id, runs in by_request.items():
             for before, run in pairwise(runs):
-                ended_ms = self.stage.now_ms if before.ended_ms is None else before.ended_ms
-                dead = self.deaths.get(before.boot, _NEVER) <= run.began_ms
-                excused = before.disturbed or dead
-                if ended_ms > run.began_ms and not excused:
+                if before.disturbed or self.deaths.get(before.boot, _NEVER) <= run.began_ms:
+                    continue
+                if (_NEVER if before.ended_ms is None else before.ended_ms) > run.began_ms:
                     yield f"C: {request_id[-6:]} ran twice at a time, as {before.attempt} and {run.attempt}"
-                if before.why == "done" and not excused:
-                    yield f"D: {request_id[-6:]} ran again as {run.attempt} after {before.attempt} was done"
+                elif before.why in ("done", "aborted: superseded", "aborted: caller", "abandoned"):
+                    yield f"D: {request_id[-6:]} ran again as {run.attempt}; {before.attempt} was {before.why}"
+            failed = [run for run in runs if run.why in _COUNTED]
+            if len(failed) > _ATTEMPTS:
+                yield f"D: {request_id[-6:]} failed {len(failed)} times, and may only {_ATTEMPTS}"
+
+    def attempts(self) -> Iterator[str]:
+        """What each `run` may be: an attempt at one request, in time, to a boot that has answered its sender."""
+        of: dict[tuple[int, int], str] = {}
+        answers = self._answers()
+        for at_ms, record in self._of(TopicKind.WORK):
+            if not isinstance(record, Run):
+                continue
+            request = record.request
+            if of.setdefault(record.attempt, request.id) != request.id:
+                yield f"attempts: {record.attempt} is an attempt at two requests"
+            expired_ms = request.start_by_ms
+            if expired_ms is not None and record.attempts == 1 and (record.dispatched_ms or 0) >= expired_ms:
+                yield f"attempts: {request.id[-6:]} was released after it had expired"
+            if answers.get((record.boot, record.epoch), _NEVER) > at_ms:
+                yield f"attempts: {record.attempt} was released to a boot that hadn't answered"
+
+    def floors(self) -> Iterator[str]:
+        """A worker starts nothing of an owner whose successor had committed when it registered."""
+        owned = [
+            (at, record.epoch) for at, record in self._of(TopicKind.STATE) if isinstance(record, Ownership)
+        ]
+        registered: dict[str, int] = {}
+        for at_ms, record in self._of(TopicKind.WORKERS):
+            if isinstance(record, Report):
+                registered.setdefault(record.boot, at_ms)
+        for run in (run for worker in self.world.workers for run in worker.runs):
+            floor = max((epoch for at, epoch in owned if at < registered.get(run.boot, 0)), default=0)
+            if run.epoch < floor:
+                yield f"floor: {run.attempt} of epoch {run.epoch} began at a boot that came in epoch {floor}"
+
+    def ticks(self) -> Iterator[str]:
+        """An owner's ticks come one at a time, the next half a second after the last was read back."""
+        last: dict[int, tuple[int, int]] = {}
+        for at_ms, record in self._of(TopicKind.WORKERS):
+            if isinstance(record, Tick):
+                number, before_ms = last.get(record.epoch, (-1, -_NEVER))
+                if record.number > number:
+                    last[record.epoch] = record.number, at_ms
+                    if at_ms - before_ms < _TICK_MS:
+                        yield f"ticks: two of epoch {record.epoch} within {at_ms - before_ms} ms"
+
+    def _answers(self) -> dict[tuple[str, int], int]:
+        """(boot, epoch) -> when it first reported that epoch."""
+        found: dict[tuple[str, int], int] = {}
+        for at_ms, record in self._of(TopicKind.WORKERS):
+            if isinstance(record, Report):
+                found.setdefault((record.boot, record.epoch), at_ms)
+        return found
 
     def finished(self) -> Iterator[str]:
         """E: what a checkpoint calls finished has a terminal record before it."""
@@ -128,11 +191,14 @@ class Judge:
 
     def cancels(self) -> Iterator[str]:
         """F: nothing starts long after its cancel, and no checkpoint passes a cancel that isn't applied."""
-        last_start = {run.request: run.began_ms for w in self.world.workers for run in w.runs}
+        ran: defaultdict[str, int] = defaultdict(int)
+        for run in (run for worker in self.world.workers for run in worker.runs):
+            if not run.disturbed:
+                ran[run.request] = max(ran[run.request], run.ended_ms or self.stage.now_ms)
         for asked in self.world.callers.asked.values():
-            began_ms = last_start.get(asked.record.id, 0)
-            if asked.cancelled_ms is not None and began_ms > asked.cancelled_ms + _LONG_AFTER_MS:
-                yield f"F: {asked.record.id[-6:]} was cancelled at {asked.cancelled_ms} ms and began at {began_ms}"
+            until_ms = ran[asked.record.id]
+            if asked.cancelled_ms is not None and until_ms > asked.cancelled_ms + _LONG_AFTER_MS:
+                yield f"F: {asked.record.id[-6:]} was cancelled at {asked.cancelled_ms} ms and ran until {until_ms}"
         ended = dict(self._ended_at())
         passed = [(r.control, at) for at, r in self._of(TopicKind.STATE) if isinstance(r, Positions)]
         log = self.stage.broker.logs[place(TopicKind.CONTROL)]
@@ -161,6 +227,20 @@ class Judge:
             for reader in asked.readers:
                 if row is not None:
                     yield from self._read_by(reader, _text_of(row["body"]))
+
+    def told(self) -> Iterator[str]:
+        """Every result is told to other services, and its event stands in the log."""
+        topic = place(TopicKind.EVENTS).topic
+        told = {
+            dict(entry.received.headers)["ce_id"].decode()
+            for where, log in self.stage.broker.logs.items()
+            if where.topic == topic
+            for entry in log.entries
+            if entry.received is not None
+        }
+        for request_id, row in self.rows.items():
+            if f"{request_id}-{row['status']}" not in told:
+                yield f"told: the end of {request_id[-6:]} has no event"
 
     def rest(self) -> Iterator[str]:
         """At rest nothing is charged, held or left in a window, and everybody is served."""
@@ -197,7 +277,8 @@ class Judge:
         tracked = None if owner is None else {t.id[-6:]: str(t.phase) for t in owner.state.tracked.values()}
         return (
             f"owner {owner and owner.state.setting.owner}, held {held}, tracked {tracked}, "
-            f"unfinished {world.unfinished()}, callers {world.callers.left}, told {world.callers.all_told}"
+            f"unfinished {world.unfinished()}, undelivered {world.undelivered()}, "
+            f"callers {world.callers.left}, told {world.callers.all_told}"
         )
 
     def _first_results(self) -> dict[str, list[ResultRecord]]:

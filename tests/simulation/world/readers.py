@@ -10,13 +10,17 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.bus.messages import Place, Received
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.replies import Chunk
 from headrace.contracts.requests import RequestRecord
 from headrace.ingest.decisions.mend_stream import DONE
 from headrace.ingest.decisions.native_events import EventId, NativeEvents, event_id_from
 from headrace.ingest.decisions.relay_stream import RelayedStream
 from headrace.ingest.decisions.what_to_answer import Ended
+from tests.simulation.world.calls import words_of
 from tests.simulation.world.stage import Stage
+
+_MOST_WORDS = 12
 
 
 @dataclass(slots=True)
@@ -26,6 +30,7 @@ class Had:
     text: str = ""
     restarts: int = 0
     ended: bool = False
+    status: str | None = None
     refused: bool = False
     """Whether the stream ended by saying that the stored answer is another."""
 
@@ -116,6 +121,7 @@ class NativeReader(Reader):
     def end(self, ended: Ended) -> None:
         """As Reader.end."""
         if self._events is not None:
+            self.had.status = ended.status.value
             self._take_all(self._events.on_end(ended, b"{}"))
 
     def _take_all(self, frames: list[bytes]) -> None:
@@ -140,3 +146,10 @@ class NativeReader(Reader):
             self.had.ended = True
         if "id" in fields:
             self._id, self._text_at_id = fields["id"], self.had.text
+            self._check(AttemptId(*(int(part) for part in self._id.split("-")[2:4])))
+
+    def _check(self, attempt: AttemptId) -> None:
+        """What is shown is the beginning of one attempt's text, at every moment."""
+        whole = "".join(words_of(self.record, attempt, _MOST_WORDS))
+        if not whole.startswith(self.had.text):
+            self.stage.broken.append(f"read: {self.had.text!r} was shown as the text of {attempt}")

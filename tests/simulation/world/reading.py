@@ -67,6 +67,8 @@ class Cursors:
     def _is_late(self, place: Place) -> bool:
         """A log may come late: a fetch that takes its time, or a reader that hangs behind for seconds."""
         stage = self.process.stage
+        if stage.now_ms < stage.lags.get((self.process.name, place.topic), 0):
+            return True
         if not stage.faulty:
             return False
         until_ms, late = self._spells.get(place, (0, False))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from random import Random
 
 import structlog
 
@@ -45,25 +46,63 @@ class Verdict:
     events: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who takes part. `worker_faults`: workers are killed and paused, too; `fail_share`: how many calls fail."""
+
+    schedulers: int = 2
+    workers: int = 1
+    limit: int = 2
+    window: int = 4
+    longest_ms: int = 3_000
+    fail_share: float = 0.0
+    drain_grace: timedelta = timedelta(seconds=30)
+    loopers: int = 0
+    worker_faults: bool = False
+    faults_end_ms: int = 16_000
+
+
+def cast_of(seed: int, rng: Random) -> Cast:
+    """Every second seed has faults of workers, every third failing calls, every fifth long ones, every seventh a looper."""
+    long = seed % 5 == 0
+    return Cast(
+        schedulers=rng.choice((2, 2, 3)),
+        workers=rng.randint(1, 3),
+        limit=rng.choice((1, 2, 3)),
+        window=rng.choice((2, 4, 8)),
+        longest_ms=10_000 if long else 3_000,
+        fail_share=0.25 if seed % 3 == 0 else 0.0,
+        drain_grace=timedelta(seconds=rng.choice((1, 3, 30))),
+        loopers=int(seed % 7 == 0),
+        worker_faults=seed % 2 == 0,
+        faults_end_ms=30_000 if long else 16_000,
+    )
+
+
 class World:
     """All that there is in one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, cast: Cast | None = None) -> None:
         self.seed = seed
         self.stage = stage = Stage(seed)
         self.database = Database(stage)
-        rng = stage.rng
-        self.worker_faults, self.retries, self.long = seed % 2 == 0, seed % 3 == 0, seed % 5 == 0
-        names = tuple(f"scheduler{n}" for n in range(rng.choice((2, 2, 3))))
-        window = Window(high_records=rng.choice((2, 4, 8)), low_records=1)
+        self.cast = cast = cast or cast_of(seed, stage.rng)
+        names = tuple(f"scheduler{n}" for n in range(cast.schedulers))
+        window = Window(high_records=cast.window, low_records=1)
         self.schedulers = [SimScheduler(stage, name, names, window) for name in names]
-        self.workers = [self._worker(number) for number in range(rng.randint(1, 3))]
+        self.workers = [
+            SimWorker(
+                stage, f"worker{number}", limit=cast.limit, longest_ms=cast.longest_ms,
+                fail_share=cast.fail_share, drain_grace=cast.drain_grace,
+            )
+            for number in range(cast.workers)
+        ]  # fmt: skip
         group = SimGroup()
         self.deliverers = [SimDeliverer(stage, f"delivery{n}", group, self.database) for n in range(2)]
         self.gateways = [SimGateway(stage, number, self.database) for number in range(GATEWAYS)]
-        self.loopers = [Looper(stage, "looper")] if seed % 7 == 0 else []
+        self.loopers = [Looper(stage, "looper") for _ in range(cast.loopers)]
         self.callers = Callers(stage, self.gateways, self.database)
-        self.faults_end_ms = 30_000 if self.long else 16_000
+        self.faults_end_ms = cast.faults_end_ms
 
     def processes(self) -> list[Process]:
         """All of them."""
@@ -82,7 +121,7 @@ class World:
         )
         faults.befall(self.deliverers, Rates(rng.choice(rates), rng.choice(rates), rng.choice(rates)))
         faults.befall(self.gateways, Rates(rng.choice((0, 6)), rng.choice((0, 4))))
-        if self.worker_faults:
+        if self.cast.worker_faults:
             faults.befall(self.workers, Rates(rng.choice(rates), rng.choice(rates)))
         faults.befall(self.workers, Rates(stops=rng.choice((0, 0, 5, 10))))
         self.callers.plan(rng.randint(8, 20), self.faults_end_ms - 3_000)
@@ -110,7 +149,17 @@ class World:
         owner = self.owner()
         if owner is None or owner.state.tracked or len(owner.state.held):
             return False
-        return not self.unfinished()
+        return not self.unfinished() and not self.undelivered()
+
+    def undelivered(self) -> list[str]:
+        """Which logs the database hasn't got to the end of, and whether it has something to tell."""
+        stands = self.database.stands()
+        kinds = ("requests", "results", "attempts")
+        logs = (log for p, log in self.stage.broker.logs.items() if p.topic.split(".")[1] in kinds)
+        left = [
+            f"{log.place.topic}/{log.place.partition}" for log in logs if stands.get(log.place, 0) < log.end
+        ]
+        return [*left, "the outbox"] if self.database.has_unsent() else left
 
     def owner(self) -> PoolCore | None:
         """Who owns the pool and is past its gate. A zombie may believe so, too: of a lesser epoch."""
@@ -131,13 +180,6 @@ class World:
             for log in requests
             if found.get((log.place.topic, log.place.partition), 0) < log.end
         ]
-
-    def _worker(self, number: int) -> SimWorker:
-        rng = self.stage.rng
-        return SimWorker(
-            self.stage, f"worker{number}", limit=rng.choice((1, 2, 3)), longest_ms=10_000 if self.long else 3_000,
-            fail_share=0.25 if self.retries else 0.0, drain_grace=timedelta(seconds=rng.choice((1, 3, 30))),
-        )  # fmt: skip
 
 
 @contextlib.contextmanager

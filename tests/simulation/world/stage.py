@@ -57,6 +57,8 @@ class Stage:
         self.seen: Counter[str] = Counter()
         self.weather = Weather(self.rng, self.seen)
         self.notes: list[tuple[int, str, str]] = []
+        self.lags: dict[tuple[str, str], int] = {}
+        """(process, topic) -> until when it doesn't see what is new there: for written schedules."""
         self.broken: list[str] = []
         """What went wrong already while it ran."""
         topics = required_topics(NAMES, POLICY.topics.counts(), pools=[POOL], tiers=TIERS)
@@ -82,4 +84,6 @@ class Stage:
 
     def wake_ms(self) -> int:
         """How long until somebody notices what came for it."""
+        if self.weather.calm:
+            return 1
         return self.rng.choice((1, 5, 15, 30)) if self.faulty else 10

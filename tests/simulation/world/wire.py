@@ -37,16 +37,21 @@ class Weather:
 
     def __init__(self, rng: Random, seen: Counter[str]) -> None:
         self.rng, self._seen = rng, seen
-        self.faulty = True
+        self.faulty, self.calm = True, False
+        self.lose_next: list[str] = []
+        """Topics whose next message is lost: for written schedules."""
         self.lost_share, self.late_share, self.lag_share = 0.0, 0.01, 0.0
         self.topics_losing: tuple[str, ...] = ()
 
     def delay_ms(self) -> int:
         """How long a message is on its way."""
-        return self.rng.choice(DELAYS_MS)
+        return self.rng.choice(DELAYS_MS) if not self.calm else 1
 
     def loses(self, place: Place) -> bool:
         """Whether this message never arrives."""
+        if place.topic in self.lose_next:
+            self.lose_next.remove(place.topic)
+            return True
         if not self.faulty or not any(topic in place.topic for topic in self.topics_losing):
             return False
         lost = self.rng.random() < self.lost_share
@@ -58,7 +63,7 @@ class Weather:
         if self.faulty and self.rng.random() < self.late_share:
             self._seen["lost acknowledgement"] += 1
             return self.rng.choice((800, 1_500, 4_000, 12_000))
-        return self.rng.choice(DELAYS_MS)
+        return self.delay_ms()
 
 
 class Channel:

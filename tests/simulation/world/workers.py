@@ -12,10 +12,12 @@ from headrace.bus.messages import Message, Received, message_of
 from headrace.bus.ports import BusError
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Buried, Run
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId, boot_id
 from headrace.contracts.replies import Chunk
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Payload
+from headrace.contracts.values import Failure, Payload
+from headrace.inference_worker.outcome import Outcome
 from headrace.inference_worker.protocol.core import WorkerCore
 from headrace.inference_worker.protocol.inputs import (
     BackendSeen,
@@ -71,6 +73,9 @@ class SimWorker(Process):
         self._zombie = False
         self.stopping = False
         self.backend_down_until_ms = self._probed_ms = 0
+        self.lasts_ms: int | None = None
+        """How long each call lasts, and what it comes to: for written schedules."""
+        self.fails_as: FailureKind | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -91,7 +96,7 @@ class SimWorker(Process):
         self._chunks = Writing(self, _CHUNKS)
         identity = Identity(self.name, POOL, LANES)
         self._registration = Registration(SimBus(self), NAMES, identity, self.clock)  # type: ignore[arg-type]
-        self._zombie = self.stopping = False
+        self._zombie = self.stopping = self._buried = False
 
     def stop(self) -> None:
         """SIGTERM: drains."""
@@ -103,12 +108,10 @@ class SimWorker(Process):
             self._tell(StopAsked())
 
     def pause(self, duration_ms: int) -> None:
-        """As Process.pause; what runs meanwhile may be run again by others."""
+        """As Process.pause. Whether what it runs may be run again is for the log to say."""
         super().pause(duration_ms)
         lapses = duration_ms >= ms(self._timings.lapse_after)
         self._zombie = self._zombie or lapses
-        for call in self._calls.values():
-            call.ran.disturbed = True
 
     def turn(self) -> int:
         """As Process.turn: one step of the core, and what it says."""
@@ -122,6 +125,10 @@ class SimWorker(Process):
             self.step()
             if isinstance(output, Finished):
                 self.stage.saw("worker drained")
+                for call in self._calls.values():
+                    self._over(call, "abandoned")
+                    self._unwritten.pop(call.ran.attempt, None)
+                self._calls = {}
                 self.kill(note="has drained and is gone")
                 return _TURN_MS
             self._ACTS[type(output)](self, output)
@@ -150,7 +157,7 @@ class SimWorker(Process):
                 if isinstance(command, Buried) and command.boot == boot:
                     self.stage.saw("buried zombie", self._zombie)
                     self.stage.saw("buried")
-                    self._zombie = False
+                    self._zombie, self._buried = False, True
             self._inputs.append(LaneRead(boot, records[-1].offset + 1, commands))
 
     @staticmethod
@@ -229,28 +236,37 @@ class SimWorker(Process):
     def _start(self, output: Start) -> None:
         work, stage = output.work, self.stage
         attempt, request = work.run.attempt, work.run.request
-        ran = Ran(request.id, attempt, work.run.boot, stage.now_ms, zombie=self._zombie)
+        ran = Ran(request.id, attempt, work.run.boot, work.run.epoch, stage.now_ms, zombie=self._zombie)
         self.runs.append(ran)
         self._unwritten[attempt] = ran
         words = words_of(request, attempt, stage.rng.randint(1, 8))
         fails = stage.faulty and stage.rng.random() < self._fail_share
         every_ms = stage.rng.randint(30, self._longest_ms) // len(words)
         outcome = outcome_of(stage.rng, words, fails=fails)
+        if self.lasts_ms is not None:
+            every_ms = self.lasts_ms // len(words)
+        if self.fails_as is not None:
+            outcome = Outcome(failure=Failure(kind=self.fails_as))
         self._calls[attempt] = Call(work, ran, words, every_ms, outcome, stage.now_ms + every_ms)
         stage.note(self.name, f"runs {request.id[-6:]} as {attempt}")
 
     def _abort(self, output: Abort) -> None:
         call = self._calls.pop(output.attempt, None)
         if call is not None:
-            self._over(call, "aborted")
+            boot = None if self._core is None else self._core.boot
+            holding = None if boot is None else boot.holdings.get(output.attempt)
+            self._over(call, f"aborted: {holding.stop if holding is not None else None}")
             self._tell(CallEnded(output.attempt, aborted(call)))
 
     def _abort_all(self, _: AbortAll) -> None:
+        """Who was buried must have been dead by the log; who gives up by itself says so by its next boot."""
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            self._over(call, "its boot is over", disturbed=True)
+            self._over(call, "its boot is over", disturbed=not self._buried)
+        if self._buried:
+            self._unwritten = {}
         self._leave_unwritten()
-        self._zombie = False
+        self._zombie = self._buried = False
 
     def _leave_unwritten(self) -> None:
         """What it ran, and hadn't told to the end, may be run again by others."""

@@ -1,0 +1,33 @@
+"""All mutants, and how one is judged. Used by `make mutants` and tests/simulation/test_mutants.py.
+
+Invariant: each is caught by what it names, a seed or a written schedule; one that nothing catches means that a rule of the
+protocol isn't tested.
+"""
+
+from tests.simulation.mutants.answers import ANSWERS
+from tests.simulation.mutants.lives import LIVES
+from tests.simulation.mutants.mutant import Mutant
+from tests.simulation.mutants.ownership import OWNERSHIP
+from tests.simulation.schedules import SCHEDULES
+from tests.simulation.world.run import run_seed, silent_logs
+
+EVERY: tuple[Mutant, ...] = (*OWNERSHIP, *LIVES, *ANSWERS)
+
+
+def killed_by(killer: int | str) -> str | None:
+    """What this seed or schedule finds wrong with the product as it is now; None: nothing."""
+    try:
+        if isinstance(killer, int):
+            bad = run_seed(killer).bad
+        else:
+            with silent_logs():
+                bad = SCHEDULES[killer]()
+    except Exception as error:  # noqa: BLE001 - a mutant that can't go on at all is caught, too
+        return f"{type(error).__name__}: {error}"
+    return bad[0] if bad else None
+
+
+def judged(mutant: Mutant) -> str | None:
+    """How it was caught; None: it survived."""
+    with mutant.at_work():
+        return killed_by(mutant.killed_by)

@@ -1,0 +1,312 @@
+"""Wrong versions of how pools are owned: claims, fences, the gate, checkpoints, the lease. Listed by mutants.every."""
+
+from typing import Any
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.claiming import Claiming
+from headrace.scheduler.core.attempt_log import AttemptLog
+from headrace.scheduler.core.checkpointing import Checkpoints
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.gate import Gate
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.releasing import Releasing
+from headrace.scheduler.core.worker_log import WorkerLog
+from headrace.scheduler.state.pending import Cancels
+from headrace.scheduler.watching import Watching
+from tests.simulation.mutants.mutant import Mutant, Patches
+
+
+def everybody_has_an_id_of_its_own(patches: Patches) -> None:
+    right = Claiming.__init__
+
+    def init(self: Claiming, setting: Any, bus: Any, name: str, warm: Any) -> None:
+        right(self, setting, bus, name, warm)
+        self.state = bus.fenced_state(name, place=setting.place(TopicKind.STATE), transactional_id=name)
+
+    patches.set(Claiming, "__init__", init)
+
+
+def state_is_read_before_the_claim(patches: Patches) -> None:
+    """The end up to which it is read is asked for before the fence."""
+
+    def claim(self: Claiming, wait: Any) -> None:  # noqa: ARG001
+        setting, warm = self._setting, self.warm
+        if not hasattr(self, "early"):
+            self.early = warm.ends.ask([warm.log.place, *setting.logs()]), warm.topics.ask()  # type: ignore[attr-defined]
+        elif self.early[0].answer() is not None and self.state.claim():
+            self._asked = self.early
+
+    patches.set(Claiming, "_claim", claim)
+
+
+def silence_needs_no_word_of_the_broker(patches: Patches) -> None:
+    right = Watching.turn
+
+    def turn(self: Watching, now: Any, wait: Any) -> bool:
+        self._confirmed = True
+        return right(self, now, wait)
+
+    patches.set(Watching, "turn", turn)
+
+
+def nobody_is_waited_for(patches: Patches) -> None:
+    patches.set(Gate, "unanswered", property(lambda _self: set()))
+
+
+def everybody_is_waited_for(patches: Patches) -> None:
+    def unanswered(self: Gate) -> set[str]:
+        return {w.boot for w in self._state.workers.live.values() if w.report.epoch < self._state.epoch}
+
+    patches.set(Gate, "unanswered", property(unanswered))
+
+
+def outcomes_are_not_caught_up_with(patches: Patches) -> None:
+    patches.set(Gate, "_read_up", lambda _self: True)
+
+
+def ends_are_noted_before_the_answers(patches: Patches) -> None:
+    def turn(self: Gate) -> None:
+        state = self._state
+        if state.open:
+            return
+        if self._ends is None:
+            self._note_ends()
+        if self._boots is None:
+            if self._workers_end is not None and state.workers_read >= self._workers_end:
+                self._boots = {worker.boot for worker in state.workers.live.values()}
+                state.caught_up = True
+        elif not self.unanswered and len(self._ends or {}) == len(self._places()) and self._read_up():
+            state.open = True
+
+    patches.set(Gate, "turn", turn)
+
+
+def old_reports_are_trusted(patches: Patches) -> None:
+    right = WorkerLog._reported
+
+    def reported(self: WorkerLog, report: Any) -> None:
+        right(self, report)
+        if report.epoch < self._state.epoch and report.boot not in self._state.workers.graves:
+            self._reconcile(report)
+
+    patches.set(WorkerLog, "_reported", reported)
+
+
+def workers_are_fenced_once(patches: Patches) -> None:
+    def fence(self: WorkerLog) -> None:
+        for worker in self._state.workers.live.values():
+            if worker.report.epoch < self._state.epoch and worker.fenced_ms < 0:
+                worker.fenced_ms = self._state.now.boot_ms
+                self._commands.fence(worker.report.lane)
+
+    patches.set(WorkerLog, "fence", fence)
+
+
+def attempts_have_no_epoch(patches: Patches) -> None:
+    def next_attempt(self: PoolState) -> AttemptId:
+        self.sequence += 1
+        return AttemptId(0, self.sequence)
+
+    patches.set(PoolState, "next_attempt", next_attempt)
+
+
+def commands_carry_the_attempts_epoch(patches: Patches) -> None:
+    right = Commands.cancel
+
+    def cancel(self: Commands, lane: int, boot: str, attempt: AttemptId, *more: Any) -> None:
+        kept, self._state.epoch = self._state.epoch, attempt.epoch
+        try:
+            right(self, lane, boot, attempt, *more)
+        finally:
+            self._state.epoch = kept
+
+    patches.set(Commands, "cancel", cancel)
+
+
+def the_unknown_is_not_pinged(patches: Patches) -> None:
+    patches.set(Commands, "ping", lambda _self: None)
+
+
+def cancels_are_passed(patches: Patches) -> None:
+    right = Checkpoints._position
+
+    def position(self: Checkpoints) -> Any:
+        kept, self._state.cancels = self._state.cancels, Cancels()
+        try:
+            return right(self)
+        finally:
+            self._state.cancels = kept
+
+    patches.set(Checkpoints, "_position", position)
+
+
+def the_attempt_comes_before_the_result(patches: Patches) -> None:
+    right = Endings._records
+
+    def records(self: Endings, *given: Any) -> Any:
+        return right(self, *given)[::-1]
+
+    patches.set(Endings, "_records", records)
+
+
+def ends_without_a_lease(patches: Patches) -> None:
+    patches.set(Checkpoints, "in_charge", property(lambda _self: True))
+
+
+def finished_ids_are_not_checkpointed(patches: Patches) -> None:
+    right = Checkpoints._of_key
+
+    def of_key(self: Checkpoints, key: str) -> Any:
+        return self._forgotten(key) if key.startswith("recent/") else right(self, key)
+
+    patches.set(Checkpoints, "_of_key", of_key)
+
+
+def retries_are_not_checkpointed(patches: Patches) -> None:
+    right = Checkpoints._of_key
+
+    def of_key(self: Checkpoints, key: str) -> Any:
+        return self._forgotten(key) if key.startswith("retrying/") else right(self, key)
+
+    patches.set(Checkpoints, "_of_key", of_key)
+
+
+def what_is_finished_beyond_the_prefix_is_lost(patches: Patches) -> None:
+    from headrace.scheduler.state.offsets import FinishedOffsets  # noqa: PLC0415 - beside its use
+
+    patches.set(FinishedOffsets, "bitmaps", lambda _self: {})
+
+
+def positions_run_ahead(patches: Patches) -> None:
+    """What is in the log of attempts is taken as read before it was."""
+    right = AttemptLog.read
+
+    def read(self: AttemptLog, received: Any) -> None:
+        right(self, received)
+        self._state.attempts_read[received.partition] += 1
+
+    patches.set(AttemptLog, "read", read)
+
+
+def the_gate_is_open_at_once(patches: Patches) -> None:
+    right = Gate.turn
+
+    def turn(self: Gate) -> None:
+        right(self)
+        self._state.open = True
+
+    patches.set(Gate, "turn", turn)
+
+
+def expiry_is_not_looked_at(patches: Patches) -> None:
+    patches.set(Releasing, "expire", lambda _self: None)
+
+
+OWNERSHIP = (
+    Mutant(
+        "no fence on state",
+        "a claim fences the predecessor",
+        everybody_has_an_id_of_its_own,
+        "an_old_owner_finds_a_new_worker",
+    ),
+    Mutant(
+        "read state before init",
+        "`state` is read after the fence",
+        state_is_read_before_the_claim,
+        "two_standbys_claim_at_once",
+    ),
+    Mutant(
+        "silence unconfirmed",
+        "the broker confirms the silence",
+        silence_needs_no_word_of_the_broker,
+        "a_standby_that_reads_late_takes_nothing_over",
+    ),
+    Mutant(
+        "no wait for reports",
+        "all boots answer before the gate",
+        nobody_is_waited_for,
+        "a_worker_answers_late",
+    ),
+    Mutant("wait for everyone", "later boots hold up nobody", everybody_is_waited_for, 0),
+    Mutant(
+        "no gate", "nothing is released before the gate", the_gate_is_open_at_once, "a_worker_answers_late"
+    ),
+    Mutant(
+        "no catch-up",
+        "outcomes are read before the gate",
+        outcomes_are_not_caught_up_with,
+        "an_outcome_is_read_late_by_a_new_owner",
+    ),
+    Mutant(
+        "ends before answers",
+        "ends are noted after the answers",
+        ends_are_noted_before_the_answers,
+        "an_outcome_is_written_between_claim_and_answer",
+    ),
+    Mutant("fence once", "a fence is sent until it is answered", workers_are_fenced_once, "a_fence_is_lost"),
+    Mutant(
+        "attempts without epoch",
+        "attempt ids grow over owners",
+        attempts_have_no_epoch,
+        "a_request_fails_again_and_again_over_owners",
+    ),
+    Mutant(
+        "commands carry the attempt's epoch",
+        "a command has its sender's epoch",
+        commands_carry_the_attempts_epoch,
+        "a_caller_cancels_what_another_owner_released",
+    ),
+    Mutant(
+        "no ping after the unknown",
+        "a ping tells an unknown command's fate",
+        the_unknown_is_not_pinged,
+        "a_command_is_lost_and_nothing_follows_it",
+    ),
+    Mutant(
+        "cancels forgotten",
+        "no checkpoint passes a pending cancel",
+        cancels_are_passed,
+        "a_cancel_is_pending_at_a_checkpoint",
+    ),
+    Mutant(
+        "owner's attempt before result", "result first, then attempt", the_attempt_comes_before_the_result, 0
+    ),
+    Mutant(
+        "ends without a lease",
+        "no terminal record without the lease",
+        ends_without_a_lease,
+        "an_owner_without_a_lease_ends_nothing",
+    ),
+    Mutant(
+        "finished ids not kept",
+        "finished ids outlive an owner",
+        finished_ids_are_not_checkpointed,
+        "an_id_is_written_again_after_a_takeover",
+    ),
+    Mutant(
+        "retries not kept",
+        "used attempts outlive an owner",
+        retries_are_not_checkpointed,
+        "a_request_fails_again_and_again_over_owners",
+    ),
+    Mutant(
+        "no bitmaps",
+        "what is finished beyond the prefix is kept",
+        what_is_finished_beyond_the_prefix_is_lost,
+        "a_head_is_stuck_for_longer_than_ids_are_kept",
+    ),
+    Mutant("position runs ahead", "a position passes only what was read", positions_run_ahead, 0),
+    Mutant("nothing expires", "who waited too long is told", expiry_is_not_looked_at, 0),
+)
+
+UNCAUGHT = (
+    Mutant(
+        "trust old reports for ever",
+        "only reports of this epoch count",
+        old_reports_are_trusted,
+        "an_old_report_lists_what_has_failed_since",
+    ),
+)
+"""Wrong on paper, and caught by nothing yet: what is settled, finished or failed since protects against it, too."""
