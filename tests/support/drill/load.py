@@ -36,7 +36,7 @@ DOORS = (
     "look",
     "follow and cancel",
 )
-FOLLOW_S, ANSWER_S = 240.0, 90.0
+FOLLOW_S, ANSWER_S, LONGEST_PAUSE_S = 240.0, 90.0, 8.0
 FAILED = (aiohttp.ClientError, TimeoutError, OSError)
 
 
@@ -179,7 +179,7 @@ class _Call:
 
     async def _follow(self, request: str) -> None:
         """Reads the events to the end, over as many connections as it takes."""
-        deadline, last = time.monotonic() + FOLLOW_S, ""
+        deadline, last, pause_s = time.monotonic() + FOLLOW_S, "", 0.5
         while time.monotonic() < deadline:
             try:
                 last, ended = await self._follow_once(request, last)
@@ -188,7 +188,8 @@ class _Call:
             if ended:
                 return
             self._note(Seen(id=request, reader="follows", event="broken"))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _follow_once(self, request: str, last: str) -> tuple[str, bool]:
         """The last id that came, and whether that was the end."""

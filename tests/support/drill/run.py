@@ -26,7 +26,7 @@ from tests.support.drill.plan import planned
 from tests.support.drill.stage import Stage, staged
 from tests.support.drill.striking import Striker
 
-ALL_ENDED, AT_REST, LOOK_AGAIN_S = timedelta(seconds=240), timedelta(seconds=90), 1.0
+ALL_ENDED, AT_REST, LOOK_AGAIN_S = timedelta(minutes=15), timedelta(seconds=90), 1.0
 SAMPLE_S = 5.0
 
 

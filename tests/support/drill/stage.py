@@ -36,6 +36,8 @@ TOPICS = "[topics]\nreplication_factor = 3\nmin_insync_replicas = 2\nhistory = 1
 """Nothing is trimmed: the judge wants to see all of it."""
 PATIENT_POOL = ("[pools.main.models]", "[pools.main]\nmax_attempts = 20\n[pools.main.models]")
 """So many deaths as a drill deals would else use up an innocent request's attempts."""
+PATIENT_TIERS = ('queue_timeout = "10m"', 'queue_timeout = "7d"')
+"""On a slow machine the load outlasts the blows; what expires would be honest, and would show nothing."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _stack(
     backends = [Backend("main", f"http://{LOOPBACK}:{port}", "vllm", LIMIT) for port in to_engines.values()]
     return Stack(
         folder=folder,
-        policy=FAKE.replace(*PATIENT_POOL) + TOPICS,
+        policy=FAKE.replace(*PATIENT_POOL).replace(*PATIENT_TIERS) + TOPICS,
         backends=backends,
         bootstrap=cluster.bootstrap,
         schedulers=2,

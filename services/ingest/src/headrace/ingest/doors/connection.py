@@ -61,7 +61,7 @@ class HeldOpen(Response, ABC):
             self._may_wait()
             return None
         except StoppingError:
-            raise _sent_away(self.record.id) from None
+            raise sent_away(self.record.id) from None
 
     def start_of(self, status: int, content_type: str, *more: tuple[bytes, bytes]) -> Message:
         """The beginning of an answer."""
@@ -99,7 +99,8 @@ async def _break_off(scope: Scope, watching: asyncio.Future[None]) -> None:
         await watching  # the server takes an answer that ends before its connection for a mistake
 
 
-def _sent_away(request_id: str) -> Refusal:
+def sent_away(request_id: str) -> Refusal:
+    """What a caller is told who waits at a replica that stops."""
     sentence = (
         f"This replica stops, and your request goes on: GET /v1/requests/{request_id}/result has its answer."
     )

@@ -15,6 +15,7 @@ from headrace.bus.ports import BusError
 from headrace.contracts.ids import RequestAddress
 from headrace.contracts.replies import Chunk, Final
 from headrace.ingest.decisions.native_events import EventId, NativeEvents, frame
+from headrace.ingest.doors.connection import sent_away
 from headrace.ingest.doors.documents import StatusDocument, ended_document, live_document
 from headrace.ingest.doors.front import Front
 from headrace.ingest.doors.streaming import EVENT_STREAM, STREAM_HEADERS
@@ -23,6 +24,8 @@ from headrace.ingest.refusal import Refusal
 
 _HEARTBEAT = b": headrace\n\n"
 _HEARTBEAT_MS = 15_000
+_FAREWELL_S = 2.0
+"""After the order to stop: longer than one read of `replies` takes, and no longer than a broker that doesn't answer."""
 _CLOCKS_DIFFER_MS = 5_000
 """The place to start is found by the broker's clock from ours."""
 
@@ -45,7 +48,7 @@ class EventStream(Response):
         self._front, self._ingest, self._followed = front, front.ingest, followed
         at = followed.resumed or EventId(front.ingest.parts.gateway)
         self._events = NativeEvents(at, resumed=followed.resumed is not None)
-        self._told = ""
+        self._told, self._begun = "", False
         self._beaten_ms = self._looked_ms = self._now_ms()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
@@ -54,15 +57,28 @@ class EventStream(Response):
         self._front.streams.add(self)
         telling = asyncio.ensure_future(self._tell(send))
         gone = asyncio.ensure_future(disconnected(receive))
+        stopping = asyncio.ensure_future(self._front.stopping.wait())
         try:
-            await asyncio.wait({telling, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({telling, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                await asyncio.wait({telling, gone}, timeout=_FAREWELL_S, return_when=asyncio.FIRST_COMPLETED)
             if telling.done():
                 telling.result()
         finally:
             self._front.streams.discard(self)
-            gone.cancel()
-            telling.cancel()
-            await asyncio.gather(telling, gone, return_exceptions=True)
+            for task in (telling, gone, stopping):
+                task.cancel()
+            await asyncio.gather(telling, gone, stopping, return_exceptions=True)
+        if not telling.done() or telling.cancelled():
+            await self._break_off(send)
+
+    async def _break_off(self, send: Send) -> None:
+        """This replica stops while it still waits for a broker or the database: the reader is sent elsewhere."""
+        if not self._front.stopping.is_set():
+            return
+        if not self._begun:
+            raise sent_away(self._followed.request_id)
+        await send({"type": "http.response.body", "body": b""})
 
     def _may_open(self) -> None:
         limit = self._front.settings.max_event_streams
@@ -76,6 +92,7 @@ class EventStream(Response):
         stored = await self._result()
         document = await self._status(stored)
         headers = [(b"content-type", EVENT_STREAM.encode()), *STREAM_HEADERS]
+        self._begun = True
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._tell_status(send, document)
         if stored is None:
