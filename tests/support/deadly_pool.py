@@ -52,6 +52,8 @@ class DeadlyWorker:
     held: dict[AttemptId, tuple[Run, int, bool]] = field(default_factory=dict)
     ran: Counter[str] = field(default_factory=Counter)
     trials: list[tuple[str, int, int]] = field(default_factory=list)
+    long: set[str] = field(default_factory=set)
+    """Ids of requests that don't end while they are in here."""
 
     def __post_init__(self) -> None:
         self.register()
@@ -125,7 +127,7 @@ class DeadlyWorker:
         for run, began, deadly in list(self.held.values()):
             if (deadly or self.always_sick) and now - began >= KILLS_AFTER_MS:
                 return self._die()
-            if now - began >= self.runs_ms:
+            if now - began >= self.runs_ms and run.request.id not in self.long:
                 self._end(run, Verdict.DONE)
         return None
 

@@ -9,9 +9,11 @@ from headrace.scheduler.decisions.who_is_suspect import SAME_DEATH, is_cleared, 
 from headrace.scheduler.decisions.who_is_the_killer import WINDOW, is_killer
 from headrace.scheduler.decisions.who_runs_alone import (
     LONGEST_TURN,
+    MOST_PATIENT_TURN,
     MOST_SINGLY,
     is_turn_over,
     may_begin,
+    next_turn,
     parts_of,
 )
 
@@ -140,19 +142,25 @@ def test_a_group_is_divided_without_loss_few_one_by_one_and_no_part_is_too_large
         assert all(len(part) <= min(limit, (len(members) + 1) // 2) for part in parts)
 
 
-@given(st.integers(0, 4), st.booleans(), st.integers(0, 100_000), st.integers(0, 100_000), st.integers(0, 3))
+def test_a_turn_without_a_trial_makes_the_next_ones_longer_until_one_has_a_trial() -> None:
+    turns = [LONGEST_TURN]
+    for _ in range(8):
+        turns.append(next_turn(turns[-1], trials=0))
+    assert turns[:4] == [LONGEST_TURN, 2 * LONGEST_TURN, 4 * LONGEST_TURN, 8 * LONGEST_TURN]
+    assert turns[-1] == MOST_PATIENT_TURN
+    assert next_turn(turns[-1], trials=1) == LONGEST_TURN
+
+
+@given(st.integers(0, 4), st.booleans(), st.integers(0, 100_000), st.integers(0, 100_000))
 def test_the_only_worker_neither_starves_other_work_nor_the_search(
-    workers: int, work_waits: bool, since_ms: int, boot_ms: int, trials: int
+    workers: int, work_waits: bool, since_ms: int, boot_ms: int
 ) -> None:
     begins = may_begin(workers=workers, work_waits=work_waits, rest_until_ms=since_ms, boot_ms=boot_ms)
-    ends = is_turn_over(
-        workers=workers, work_waits=work_waits, trials=trials, since_ms=since_ms, boot_ms=boot_ms
-    )
+    ends = is_turn_over(workers=workers, work_waits=work_waits, since_ms=since_ms, boot_ms=boot_ms)
     if workers > 1:
         assert (begins, ends) == (True, False)
     elif not work_waits:
         assert (begins, ends) == (workers == 1, False)
     else:
-        assert not (ends and trials == 0), "each turn has a trial"
-        assert ends is (trials > 0 and boot_ms - since_ms >= LONGEST_TURN.seconds * 1_000)
+        assert ends is (boot_ms - since_ms >= LONGEST_TURN.seconds * 1_000)
         assert begins is (workers == 1 and boot_ms >= since_ms)

@@ -70,6 +70,24 @@ def test_a_killer_is_found_where_there_is_only_one_worker_and_the_others_are_ser
     assert pool.deaths <= 3
 
 
+def test_something_long_on_the_only_worker_lets_no_suspect_keep_the_others_waiting() -> None:
+    pool = DeadlyPool(workers=1)
+    [killer] = started(pool, 1, (0,))
+    [worker] = pool.workers
+    while worker.deaths < 2:
+        pool.run(25)
+    long = pool.submit()
+    worker.long = {long}
+    pool.run(1_500)
+    others = [pool.submit() for _ in range(200)]
+    pool.run(30_000)
+    assert set(others) <= set(pool.ends())
+    assert not {killer, long} & set(pool.ends())
+    worker.long = set()
+    pool.run_until_ended()
+    assert_only_killers_died(pool, [killer])
+
+
 @pytest.mark.parametrize("kills", ["worker", "engine"])
 def test_a_killer_that_is_alone_in_its_pool_is_found(kills: Kills) -> None:
     pool = DeadlyPool(workers=1, kills=kills)

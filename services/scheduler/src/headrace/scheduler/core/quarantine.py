@@ -9,7 +9,13 @@ import msgspec
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
-from headrace.scheduler.decisions.who_runs_alone import TOGETHER, is_turn_over, may_begin, parts_of
+from headrace.scheduler.decisions.who_runs_alone import (
+    TOGETHER,
+    is_turn_over,
+    may_begin,
+    next_turn,
+    parts_of,
+)
 from headrace.scheduler.state.suspects import Quarantine as Apart
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
@@ -79,12 +85,14 @@ class Quarantine:
             over = is_turn_over(
                 workers=len(able),
                 work_waits=waits,
-                trials=apart.trials,
                 since_ms=apart.since_ms,
                 boot_ms=now_ms,
+                longest=suspects.longest_turn,
             )
             if worker is not None and due and not over:
                 return worker
+            if over:
+                suspects.longest_turn = next_turn(suspects.longest_turn, trials=apart.trials)
             suspects.quarantine = None
             suspects.rest_until_ms = 2 * now_ms - apart.since_ms
             return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 MOST_SINGLY = 8
-LONGEST_TURN = timedelta(seconds=10)
+LONGEST_TURN, MOST_PATIENT_TURN = timedelta(seconds=10), timedelta(minutes=10)
 TOGETHER = "/"
 """In the name of a group: its members are a part of a larger one and run together."""
 
@@ -26,7 +26,16 @@ def may_begin(*, workers: int, work_waits: bool, rest_until_ms: int, boot_ms: in
     return workers > 1 or (workers == 1 and (not work_waits or boot_ms >= rest_until_ms))
 
 
-def is_turn_over(*, workers: int, work_waits: bool, trials: int, since_ms: int, boot_ms: int) -> bool:
-    """Whether the only worker goes back to other work, between two trials; each turn has one trial at least."""
-    too_long = boot_ms - since_ms >= LONGEST_TURN // timedelta(milliseconds=1)
-    return workers <= 1 and work_waits and trials > 0 and too_long
+def is_turn_over(
+    *, workers: int, work_waits: bool, since_ms: int, boot_ms: int, longest: timedelta = LONGEST_TURN
+) -> bool:
+    """Whether the only worker goes back to other work, between two trials; also when something long keeps it from being
+    empty, so that no trial began.
+    """
+    too_long = boot_ms - since_ms >= longest // timedelta(milliseconds=1)
+    return workers <= 1 and work_waits and too_long
+
+
+def next_turn(longest: timedelta, *, trials: int) -> timedelta:
+    """How long the next turn may last: twice as long after one in which the worker never got empty, so that it will."""
+    return LONGEST_TURN if trials else min(2 * longest, MOST_PATIENT_TURN)

@@ -4,8 +4,10 @@ Invariant: `groups` and `group_of` say the same, and what the `retrying` records
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from headrace.contracts.deaths import Death
+from headrace.scheduler.decisions.who_runs_alone import LONGEST_TURN
 
 MOST_DEATHS = 500
 
@@ -29,6 +31,7 @@ class Suspects:
     did_well: set[str] = field(default_factory=set)
     quarantine: Quarantine | None = None
     rest_until_ms: int = 0
+    longest_turn: timedelta = LONGEST_TURN
 
     def join(self, request_id: str, group: str) -> None:
         """It runs only with this group from now on."""
