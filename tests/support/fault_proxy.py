@@ -18,6 +18,7 @@ from headrace.devkit.ports import LOOPBACK, free_port
 
 T = TypeVar("T")
 CHUNK = 65_536
+PATIENCE_S = 120
 
 
 class Cut(StrEnum):
@@ -150,4 +151,4 @@ class FaultProxy:
             self._do(self._doors[port].listen())
 
     def _do(self, doing: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(doing, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(doing, self._loop).result(PATIENCE_S)

@@ -76,13 +76,19 @@ class Striker:
             self.say(f"{blow.action} {victim} for {blow.gap_s:.1f} s")
             begin, mend = self._means(victim, blow.action)
             began_ms = _now_ms()
-            try:
-                await self._here(begin)
+            if await self._done(begin, f"{blow.action} {victim}"):
                 await asyncio.sleep(blow.gap_s)
-                await self._here(mend)
-            except FAILURES as error:
-                self.broken.append(f"{blow.action} {victim}: {type(error).__name__} {error}")
+            await self._done(mend, f"mending after {blow.action} {victim}")
             self.struck.append(Struck(victim, blow.action, began_ms, _now_ms()))
+
+    async def _done(self, what: Callable[[], Any], told: str) -> bool:
+        """Whether it could be done; what couldn't is mended all the same, for it may have been done half-way."""
+        try:
+            await self._here(what)
+        except FAILURES as error:
+            self.broken.append(f"{told}: {type(error).__name__} {error}")
+            return False
+        return True
 
     async def _here(self, what: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what)

@@ -55,6 +55,9 @@ async def _start(client: Client) -> None:
     inner = inner_client(client)
     mend_connections(inner)
     first = asyncio.ensure_future(_with_little_time(inner, inner.bootstrap))
+    first.add_done_callback(
+        lambda done: done.cancelled() or done.exception()
+    )  # told by start(), if anybody waits
     inner.bootstrap = lambda: asyncio.shield(first)
     try:
         await client.start()
