@@ -9,7 +9,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL = timedelta(milliseconds=20)
-PATIENCE = timedelta(seconds=20)
+PATIENCE = timedelta(seconds=60)
+"""Long, for a machine that does much else: a condition that comes true is never waited for longer than it takes."""
 
 
 def eventually(condition: Callable[[], T], what: str, within: timedelta = PATIENCE) -> T:

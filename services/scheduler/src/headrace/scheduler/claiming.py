@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from headrace.bus.messages import Place
-from headrace.bus.ports import EndsAsked, FencedState, TopicIdsAsked
+from headrace.bus.ports import EndsAsked, FencedError, FencedState, TopicIdsAsked
 from headrace.contracts.clock import Now
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
@@ -75,8 +75,12 @@ class Claiming:
         return log.position >= self._ends[log.place]
 
     def _restored(self) -> PoolCore:
+        ends, found = self._ends or {}, self.warm.log.newest()
+        if any(received.offset >= ends.get(received.place, 0) for received in found):
+            # Then the ends that were asked for are older than the checkpoint, and would look like logs that were cut short.
+            raise FencedError("another replica has taken the pool since it was claimed here")
         self.warm.topics.learn(self._ids or {})
         setting = replace(self._setting, topic_ids=dict(self._ids or {}))
-        state = restore(setting, read_state(self.warm.log.newest()))
-        check_lengths(state, self._ends or {})
+        state = restore(setting, read_state(found))
+        check_lengths(state, ends)
         return PoolCore(state)

@@ -1,0 +1,101 @@
+"""A claim that was overtaken by another is given up; it never takes the logs for cut short."""
+
+from dataclasses import replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from headrace.bus.memory import MemoryBus
+from headrace.bus.messages import Message
+from headrace.bus.ports import FencedError
+from headrace.bus.topic_check import apply_topics
+from headrace.contracts.clock import Now
+from headrace.contracts.topics import TopicKind, required_topics
+from headrace.scheduler.claiming import Claiming
+from headrace.scheduler.core.pool_core import PoolCore
+from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.decisions.when_to_pause import Window
+from headrace.scheduler.timings import Timings
+from headrace.scheduler.warm import Warm
+from tests.support.scheduler_world import NAMES, POOL, WALL, place, policy
+
+NOW = Now(WALL, 0)
+SOON = timedelta(milliseconds=1)
+REQUESTS = place(TopicKind.REQUESTS, 0, "batch")
+SETTING = Setting(
+    pool=POOL, owner="one", policy=policy(), names=NAMES, timings=Timings(), window=Window(8, 4), random=lambda: 0.5
+)  # fmt: skip
+
+
+class Replica:
+    """One replica that claims the pool on this bus."""
+
+    def __init__(self, bus: MemoryBus, name: str) -> None:
+        setting = replace(SETTING, owner=name)
+        self._claiming = Claiming(setting, bus, name, Warm(setting, bus, name, {}))
+        self._claiming.warm.log.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._claiming.close(drop=True)
+
+    def fence(self) -> None:
+        """Only the first step: the predecessor is fenced, the ends of the logs are asked for."""
+        assert self._claiming.turn(NOW, SOON) is None
+        assert self._claiming._asked is not None
+        self._claiming._ends = self._claiming._asked[0].answer()
+        assert self._claiming._ends is not None
+
+    def claim(self) -> PoolCore:
+        """To its end."""
+        for _ in range(100):
+            core = self._claiming.turn(NOW, SOON)
+            if core is not None:
+                return core
+        raise AssertionError("never claimed")
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    bus = MemoryBus()
+    topics = bus.topics("test")
+    made = policy()
+    apply_topics(topics, required_topics(NAMES, made.topics.counts(), pools=[POOL], tiers=made.tiers))
+    topics.close()
+    return bus
+
+
+def test_a_claim_that_another_overtook_stands_by_and_takes_no_log_for_cut_short(bus: MemoryBus) -> None:
+    with Replica(bus, "zero") as before:
+        before.claim()
+    with Replica(bus, "one") as slow, Replica(bus, "two") as quick:
+        slow.fence()  # and now it stands still, while another takes over and works
+        core = quick.claim()
+        producer = bus.loop_producer("test", delivery_timeout=timedelta(seconds=1))
+        for _ in range(3):
+            producer.send(Message(REQUESTS.topic, REQUESTS.partition, b"{}"), None)
+        partition = core.state.partitions.by_place[REQUESTS]
+        for offset in range(3):
+            partition.finish(offset)
+        state = quick._claiming.state
+        state.begin(core._checkpoints._changed())
+        assert state.committed()
+        with pytest.raises(FencedError):
+            slow.claim()
+
+
+def test_a_log_that_ends_before_its_checkpoint_is_still_noticed(bus: MemoryBus) -> None:
+    with Replica(bus, "one") as first:
+        core = first.claim()
+        core.state.partitions.by_place[REQUESTS].finish(0)
+        state = first._claiming.state
+        state.begin(core._checkpoints._changed())
+        assert state.committed()
+    with Replica(bus, "two") as second, pytest.raises(Exception, match="but the checkpoint knows it up to 1"):
+        second.claim()
