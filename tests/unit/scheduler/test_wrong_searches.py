@@ -9,7 +9,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.scheduler.core import quarantine, suspicion
 from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.returning import Returning
-from headrace.scheduler.core.suspicion import Standing, Suspicion
+from headrace.scheduler.core.suspicion import Case, Suspicion
 from headrace.scheduler.core.worker_log import WorkerLog
 from tests.support.deadly_pool import KILLER, DeadlyPool
 
@@ -89,7 +89,7 @@ def nobody_is_kept_apart(patch: Patch) -> None:
 
 def a_trial_has_company(patch: Patch) -> None:
     def boot(self: Quarantine) -> str | None:
-        apart, tried = self._state.suspects.quarantine, any(held.trial for held in self._state.held.all())
+        apart, tried = self._state.suspects.apart, any(held.trial for held in self._state.held.all())
         return None if tried or apart is None else apart.boot
 
     patch.setattr(Quarantine, "boot", property(boot))
@@ -120,13 +120,13 @@ def many_are_tried_one_by_one(patch: Patch) -> None:
 
 
 def every_death_is_forgotten(patch: Patch) -> None:
-    right = Suspicion.stands
+    right = Suspicion.case_of
 
-    def stands(self: Suspicion, failed: Any) -> Standing:
+    def case_of(self: Suspicion, failed: Any) -> Case:
         found = right(self, failed)
-        return Standing(guilty=found.guilty)
+        return Case(guilty=found.guilty)
 
-    patch.setattr(Suspicion, "stands", stands)
+    patch.setattr(Suspicion, "case_of", case_of)
 
 
 def a_worker_that_comes_back_acquits_nobody(patch: Patch) -> None:

@@ -16,7 +16,7 @@ from headrace.scheduler.decisions.who_runs_alone import (
     next_turn,
     parts_of,
 )
-from headrace.scheduler.state.suspects import Quarantine as Apart
+from headrace.scheduler.state.suspects import Apart
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
 
@@ -42,18 +42,18 @@ class Quarantine:
     @property
     def boot(self) -> str | None:
         """The boot that gets no normal work now."""
-        apart = self._state.suspects.quarantine
+        apart = self._state.suspects.apart
         return None if apart is None else apart.boot
 
     def turn(self) -> None:
         """Go on with the search for killers, if there is one."""
         suspects = self._state.suspects
-        if not suspects.groups and suspects.quarantine is None:
+        if not suspects.groups and suspects.apart is None:
             return
         trial = next((held for held in self._state.held.all() if held.trial), None)
         if trial is not None:
             if self.boot != trial.boot:
-                suspects.quarantine = Apart(trial.boot, self._state.now.boot_ms, 1)
+                suspects.apart = Apart(trial.boot, self._state.now.boot_ms, 1)
             return
         due = self._due()
         able = [w for w in self._state.workers.live.values() if room_at(self._state, w, held=0) > 0]
@@ -79,7 +79,7 @@ class Quarantine:
     def _worker(self, able: list[Worker], due: list[Tracked]) -> Worker | None:
         """The worker that is set apart; chosen, kept or let go as things are now."""
         state, suspects, now_ms = self._state, self._state.suspects, self._state.now.boot_ms
-        apart, waits = suspects.quarantine, any(map(state.queue.depth, state.accounts.tiers))
+        apart, waits = suspects.apart, any(map(state.queue.depth, state.accounts.tiers))
         if apart is not None:
             worker = next((each for each in able if each.boot == apart.boot), None)
             over = is_turn_over(
@@ -93,7 +93,7 @@ class Quarantine:
                 return worker
             if over:
                 suspects.longest_turn = next_turn(suspects.longest_turn, trials=apart.trials)
-            suspects.quarantine = None
+            suspects.apart = None
             suspects.rest_until_ms = 2 * now_ms - apart.since_ms
             return None
         if not due or not may_begin(
@@ -101,7 +101,7 @@ class Quarantine:
         ):
             return None
         chosen = min(able, key=self._preference)
-        suspects.quarantine = Apart(chosen.boot, now_ms)
+        suspects.apart = Apart(chosen.boot, now_ms)
         return chosen
 
     def _preference(self, worker: Worker) -> tuple[bool, int, str]:
@@ -112,8 +112,8 @@ class Quarantine:
     def _begin(self, due: list[Tracked], worker: Worker) -> None:
         suspects = self._state.suspects
         together = self._part_of(due, worker)
-        if suspects.quarantine is not None:
-            suspects.quarantine.trials += 1
+        if suspects.apart is not None:
+            suspects.apart.trials += 1
         self._state.count("trials")
         for tracked in together:
             self._dispatching.run(tracked, worker, trial=len(together))

@@ -10,7 +10,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.policy import TenantPolicy
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.suspicion import FailedAttempt, Standing, Suspicion
+from headrace.scheduler.core.suspicion import Case, FailedAttempt, Suspicion
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.decisions.may_retry import may_retry, takes_budget
 from headrace.scheduler.decisions.when_expired import start_by_of
@@ -19,7 +19,7 @@ from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _ANYBODY = TenantPolicy()
-_SETTLE_MS = 1_000
+_GATHER_MS = 1_000
 """A suspect isn't tried apart before the others of the same death are known."""
 
 
@@ -68,10 +68,10 @@ class Returning:
     def failed(self, failed: FailedAttempt) -> None:
         """An attempt failed in a way that another may mend: try again later, or give up."""
         tracked = self._state.tracked.get(failed.id)
-        standing = self._suspicion.stands(failed)
-        verdict = self._within_budget(failed, self._verdict(failed, standing, tracked))
-        self._suspicion.keep(failed.id, standing)
-        self._remember(failed, standing, verdict)
+        case = self._suspicion.case_of(failed)
+        verdict = self._within_budget(failed, self._verdict(failed, case, tracked))
+        self._suspicion.keep(failed.id, case)
+        self._remember(failed, case, verdict)
         if tracked is None:
             return
         tracked.last = max(tracked.last, failed.attempt)
@@ -120,13 +120,13 @@ class Returning:
             if tracked is not None and tracked.phase is Phase.DELAYED:
                 self.wait_until_due(tracked)
 
-    def _verdict(self, failed: FailedAttempt, standing: Standing, tracked: Tracked | None) -> Again | GiveUp:
+    def _verdict(self, failed: FailedAttempt, case: Case, tracked: Tracked | None) -> Again | GiveUp:
         state = self._state
-        if standing.guilty:
+        if case.guilty:
             return GiveUp(FailureKind.KILLED_WORKERS, failed.attempts)
         earliest_ms = failed.earliest_ms or 0
-        if standing.group is not None:
-            earliest_ms = max(earliest_ms, state.now.wall_ms + _SETTLE_MS)
+        if case.group is not None:
+            earliest_ms = max(earliest_ms, state.now.wall_ms + _GATHER_MS)
         return when_to_retry(
             failed.kind,
             attempts=failed.attempts,
@@ -166,7 +166,7 @@ class Returning:
         elif tracked.phase is not Phase.WAITING:
             self.wait(tracked)
 
-    def _remember(self, failed: FailedAttempt, standing: Standing, verdict: Again | GiveUp) -> None:
+    def _remember(self, failed: FailedAttempt, case: Case, verdict: Again | GiveUp) -> None:
         """Keep it for the next owner, and for the request's record if that hasn't been read yet."""
         self._state.retrying[failed.id] = Retrying(
             id=failed.id,
@@ -174,9 +174,9 @@ class Returning:
             attempt=failed.attempt,
             attempts=verdict.used,
             due_ms=verdict.due_ms if isinstance(verdict, Again) else self._state.now.wall_ms,
-            suspect=bool(standing.deaths),
-            deaths=standing.deaths,
-            group=standing.group,
+            suspect=bool(case.deaths),
+            deaths=case.deaths,
+            group=case.group,
             gave_up=None if isinstance(verdict, Again) else verdict.kind,
         )
         self._state.dirty.add(f"retrying/{failed.id}")

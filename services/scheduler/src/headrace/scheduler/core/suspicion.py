@@ -38,8 +38,8 @@ class FailedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a request is after this attempt: of which deaths it is suspect, with whom it must run, if it is guilty."""
+class Case:
+    """The case against a request after an attempt: of which deaths it is suspect, with whom it must run, if it is guilty."""
 
     deaths: tuple[str, ...] = ()
     group: str | None = None
@@ -52,23 +52,23 @@ class Suspicion:
     def __init__(self, state: PoolState) -> None:
         self._state = state
 
-    def stands(self, failed: FailedAttempt) -> Standing:
-        """Where its request stands after a failed attempt."""
+    def case_of(self, failed: FailedAttempt) -> Case:
+        """The case against its request after a failed attempt."""
         before = self._state.retrying.get(failed.id)
-        known = Standing() if before is None else Standing(before.deaths, before.group)
+        known = Case() if before is None else Case(before.deaths, before.group)
         if failed.kind is None:
             return known
         if rule_of(failed.kind).suspect and failed.started:
             return self._blamed(failed, known)
         cleared = is_cleared(failed.kind, started=failed.started, trial=failed.trial)
-        return Standing() if cleared else known
+        return Case() if cleared else known
 
-    def keep(self, request_id: str, standing: Standing) -> None:
+    def keep(self, request_id: str, case: Case) -> None:
         """Let it run with its group alone, or like any other."""
-        if standing.group is None:
+        if case.group is None:
             self._state.suspects.leave(request_id)
-        elif self._state.suspects.group_of.get(request_id) != standing.group:
-            self._state.suspects.join(request_id, standing.group)
+        elif self._state.suspects.group_of.get(request_id) != case.group:
+            self._state.suspects.join(request_id, case.group)
 
     def did_well(self, worker: str | None) -> None:
         """Something ended well there: it isn't the worker that is broken."""
@@ -90,7 +90,7 @@ class Suspicion:
             self._write(msgspec.structs.replace(record, deaths=left, group=group, suspect=bool(left)))
         return freed
 
-    def _blamed(self, failed: FailedAttempt, known: Standing) -> Standing:
+    def _blamed(self, failed: FailedAttempt, known: Case) -> Case:
         suspects = self._state.suspects
         death = self._joined(failed, known.deaths)
         deaths = (*known.deaths, death.key)
@@ -105,7 +105,7 @@ class Suspicion:
         if guilty:
             for each in own:
                 self._put(msgspec.structs.replace(each, killer=failed.id))
-        return Standing(deaths, death.key if must_be_apart(len(deaths)) else None, guilty)
+        return Case(deaths, death.key if must_be_apart(len(deaths)) else None, guilty)
 
     def _joined(self, failed: FailedAttempt, known: tuple[str, ...]) -> Death:
         """The death that this is due to, with one suspect more."""

@@ -13,7 +13,7 @@ MOST_DEATHS = 500
 
 
 @dataclass(slots=True)
-class Quarantine:
+class Apart:
     """The worker that is set apart: only suspects run there. Instants in ms since boot."""
 
     boot: str
@@ -29,7 +29,7 @@ class Suspects:
     groups: dict[str, dict[str, None]] = field(default_factory=dict)
     group_of: dict[str, str] = field(default_factory=dict)
     did_well: set[str] = field(default_factory=set)
-    quarantine: Quarantine | None = None
+    apart: Apart | None = None
     rest_until_ms: int = 0
     longest_turn: timedelta = LONGEST_TURN
 
