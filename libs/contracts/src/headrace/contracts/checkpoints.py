@@ -1,6 +1,6 @@
 """The records of `state.{pool}`: the owner's checkpoint, written in one transaction each second, one key for each part.
 
-Written by the owner alone (transactional.id `headrace.scheduler.{pool}`); read by schedulers and by booting workers.
+Written by the owner alone (transactional.id `headrace.scheduler.{pool}`); read by schedulers, booting workers and the CLI.
 Invariant: a checkpoint only saves reading from the beginning; all of it is a fold over `requests`, `attempts`, `control`.
 """
 

@@ -1,4 +1,4 @@
-"""The records of `control.{pool}`: what others ask of the owner. Written by ingest, CLI, console and result-delivery."""
+"""The records of `control.{pool}`: what others ask of the owner. Written by ingest, the CLI and result-delivery."""
 
 from msgspec import Struct
 

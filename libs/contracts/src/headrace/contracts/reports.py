@@ -1,6 +1,6 @@
 """The records of `workers.{pool}`: what workers hold, and the owner's ticks by which their deaths are judged.
 
-Written by workers and by the owner; read by the scheduler, and by workers choosing a lane.
+Written by workers and by the owner; read by the scheduler, by workers choosing a lane, and by the CLI.
 """
 
 from msgspec import Struct

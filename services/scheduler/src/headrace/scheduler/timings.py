@@ -1,6 +1,7 @@
-"""Every period and patience of the protocol, in one place. Handed to the core and the loop.
+"""The periods and patiences of the protocol that hang together, in one place. Handed to the core and the loop.
 
-Invariant: production uses the defaults; tests may shorten them all in proportion.
+What concerns one decision or one part alone stands beside it. Invariant: production uses the defaults; tests may shorten them
+all in proportion.
 """
 
 from dataclasses import dataclass

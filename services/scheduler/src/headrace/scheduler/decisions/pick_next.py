@@ -1,6 +1,6 @@
 """Whose request runs next: tiers by start-time fair queuing, tenants by token counters, inside a tenant by deadline.
 
-Called by state.queue and state.counters. Invariant: all arithmetic is exact on integers and
+Called by state.fair_queue, state.accounts and core.intake. Invariant: all arithmetic is exact on integers and
 fractions; shares are fixed at configuration and never re-normalised over who is backlogged at the moment.
 """
 

@@ -1,4 +1,4 @@
-"""When a request has waited too long or its deadline has passed. Called by the queue of expiries and before each release.
+"""When a request has waited too long or its deadline has passed. Called by the core.
 
 Invariant: a request without a deadline is dropped by its queue time-out alone, and a running one by its deadline alone.
 """

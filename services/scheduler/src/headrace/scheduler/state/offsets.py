@@ -1,6 +1,7 @@
 """Which offsets of one request partition are finished: a prefix, and bitmaps of 4,096 beyond it.
 
-Used by the core's ledger and by checkpoints. Invariant: everything below `prefix` is finished, `prefix` itself isn't.
+Used by state.partitions, and by state.read_ahead while standing by. Invariant: everything below `prefix` is finished,
+`prefix` itself isn't.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """Ids finished in the last 15 minutes, against duplicates, and attempts settled in that time, against settling twice.
 
-Used by the core's ledger and by checkpoints. Invariant: an id is kept for 15 minutes at least, in pieces by minute.
+Kept in core.pool_state: core.finishing and core.attempt_log add, core.checkpointing writes. Invariant: an
+id is kept for 15 minutes at least, in pieces by minute.
 """
 
 from collections.abc import Hashable
