@@ -1,6 +1,6 @@
 """Cancels that can't be applied yet: none is lost, none hides another, and a backlog of them costs nothing."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.bus.messages import Place, Received, message_of
@@ -33,7 +33,17 @@ STEPS = st.lists(
 )
 
 
+PARKED_AGAIN = [
+    ("keep", "s", "a"),
+    *[("read", "1", "")] * 2,
+    ("look", "", ""),
+    ("keep", "u", "a"),
+    *[("look", "", "")] * 2,
+]
+
+
 @given(STEPS)
+@example(PARKED_AGAIN)
 def test_every_cancel_is_looked_at_once_it_may_be_applied(steps: list[tuple[str, str, str]]) -> None:
     cancels, model, read = Cancels(), dict[int, PendingCancel](), dict.fromkeys(WHERE, 0)
     may: set[int] = set()

@@ -3,9 +3,10 @@
 Invariant: no checkpoint's position passes one of them, so that a successor reads it again.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from headrace.bus.messages import Place, Received
 from headrace.contracts.control import CancelRequest
@@ -37,7 +38,8 @@ class Cancels:
         self._by_offset: dict[int, PendingCancel] = {}
         self._by_request: defaultdict[str, dict[str, PendingCancel]] = defaultdict(dict)
         self._looked_at: dict[int, PendingCancel] = {}
-        self._parked: defaultdict[Place, deque[PendingCancel]] = defaultdict(deque)
+        self._parked: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
+        """By place a heap of (`read_to`, offset): who is parked again doesn't stand behind those who wait for more."""
 
     def __len__(self) -> int:
         return len(self._by_offset)
@@ -68,7 +70,7 @@ class Cancels:
     def park(self, cancel: PendingCancel) -> None:
         """Look at it again only when its place is read up to `read_to`, or when it is woken."""
         if cancel.place is not None and self._looked_at.pop(cancel.offset, None) is not None:
-            self._parked[cancel.place].append(cancel)
+            heappush(self._parked[cancel.place], (cancel.read_to or 0, cancel.offset))
 
     def wake(self, request_id: str) -> None:
         """The request has turned up."""
@@ -78,10 +80,10 @@ class Cancels:
     def to_look_at(self, read: Callable[[Place], int]) -> list[PendingCancel]:
         """Those that may be applied now. `read` tells how far a request partition is read."""
         for place, parked in self._parked.items():
-            while parked and read(place) >= (parked[0].read_to or 0):
-                cancel = parked.popleft()
-                if cancel.offset in self._by_offset:
-                    self._looked_at[cancel.offset] = cancel
+            while parked and read(place) >= parked[0][0]:
+                _, offset = heappop(parked)
+                if offset in self._by_offset:
+                    self._looked_at[offset] = self._by_offset[offset]
         return list(self._looked_at.values())
 
     @property
