@@ -1,6 +1,7 @@
 """What is deleted from the logs: never what a takeover or result-delivery still needs, and never without being asked for."""
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from headrace.contracts.checkpoints import Positions
 from headrace.contracts.clock import Now
 from headrace.contracts.codec import decode
 from headrace.contracts.control import CancelRequest, DeliveryPosition
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.trimming import Trimmed
 from headrace.scheduler.core.pool_core import PoolCore
@@ -122,6 +124,27 @@ def test_an_owner_trims_what_result_delivery_has_committed_less_the_history() ->
     ]
     told = {"t.requests.small.batch": {0: HISTORY + 2_000}, "t.attempts.small": {0: HISTORY + 1_500}}
     assert positions[-1].delivered == told, "the next owner knows it too"
+
+
+def test_a_position_beyond_the_end_of_its_log_lies_and_lets_nothing_be_deleted() -> None:
+    case = finished(HISTORY + 2_000)
+    case.deliver(ATTEMPTS, 2**53)
+    case.deliver(REQUESTS, HISTORY + 2_001)
+    case.run(13_000)
+    assert case.asked == [{CONTROL: 2_002}]
+    letters: list[Any] = case.world.records(TopicKind.DLQ)
+    assert [letter.reason for letter in letters] == 2 * [FailureKind.LYING_RECORD]
+
+
+def test_a_lie_about_a_log_and_what_is_ahead_of_the_owner_hide_no_later_word() -> None:
+    case = finished(HISTORY + 2_000)
+    case.world.logs[REQUESTS] += [None] * 3  # type: ignore[list-item]
+    case.world.out_until[REQUESTS] = 10**9  # the owner hasn't read what result-delivery has
+    case.deliver(ATTEMPTS, 2**53)
+    case.deliver(ATTEMPTS, HISTORY + 1_500)
+    case.deliver(REQUESTS, HISTORY + 2_003)
+    case.run(13_000)
+    assert case.asked == [{CONTROL: 2_003, REQUESTS: 2_000, ATTEMPTS: 1_500}]
 
 
 def test_a_lower_word_of_result_delivery_counts_too() -> None:

@@ -4,6 +4,8 @@ for what is pending, each 50 ms.
 Invariant: a cancel is kept, and the checkpointed position stays before it, until it is known what became of the request.
 """
 
+from functools import partial
+
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Place, Received
 from headrace.contracts.codec import UndecodableError, decode
@@ -37,6 +39,8 @@ class ControlLog:
         self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
         self._orders = Orders(state, commands)
         self._swept_ms = -(10**12)
+        self._last_word: dict[Place, int] = {}
+        """Where the newest word of result-delivery on each log stands in `control`."""
 
     def read(self, received: Received) -> None:
         """One record."""
@@ -67,7 +71,7 @@ class ControlLog:
         elif isinstance(record, MovePool):
             self._orders.move(received, record)
         else:
-            self._note(record)
+            self._note(received, record)
 
     def sweep(self) -> None:
         """Apply what can be applied. Call only past the gate."""
@@ -85,11 +89,30 @@ class ControlLog:
                 self._commands.cancel_held(held, CancelReason.DEADLINE)
         self._orders.sweep()
 
-    def _note(self, record: DeliveryPosition) -> None:
+    def _note(self, received: Received, record: DeliveryPosition) -> None:
         """The last word counts, also a lower one: a database that was brought back from a copy needs more of the logs."""
         state, place = self._state, Place(record.topic, record.partition)
-        if place in state.checkpointed:
+        if place not in state.checkpointed:
+            return
+        self._last_word[place] = received.offset
+        if record.next_offset <= self._read_to(place):
             state.delivered[place] = record.next_offset
+        else:  # result-delivery may well be ahead of us, but not of the log
+            state.ends.want(place, partial(self._judge, received, record))
+
+    def _judge(self, received: Received, record: DeliveryPosition, end: int) -> None:
+        place = Place(record.topic, record.partition)
+        if record.next_offset > end:
+            detail = f"It says {record.next_offset} of {place.topic}/{place.partition}, which ends at {end}."
+            self._endings.bury(received, FailureKind.LYING_RECORD, detail)
+        elif self._last_word[place] == received.offset:
+            self._state.delivered[place] = record.next_offset
+
+    def _read_to(self, place: Place) -> int:
+        requests = self._state.partitions.by_place.get(place)
+        if requests is not None:
+            return requests.next_offset
+        return self._state.attempts_read.get(place.partition, 0)
 
     def _keep(self, request: CancelRequest, received: Received) -> None:
         if self._state.cancels.has(request.id, request.tenant) or request.id in self._state.recent:
