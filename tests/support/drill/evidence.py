@@ -18,7 +18,7 @@ from tests.support.drill.databases import Database
 
 LOGS = (
     "requests.main.interactive", "requests.main.standard", "requests.main.batch", "results", "attempts.main", "dlq",
-    "state.main",
+    "state.main", "control.main",
 )  # fmt: skip
 TICKS_TO_DEATH, BURIED_LATE_MS = 8, 2_000
 """A buried boot is told so at most once a second, and only after a report of it."""
