@@ -18,6 +18,7 @@ from headrace.contracts.reports import Held, Report, Tick
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
+from headrace.scheduler.core.restoring import UnusableStateError
 from tests.support.scheduler_world import POOL, WALL, place
 from tests.unit.scheduler.test_core_cases import BOOT, Case
 
@@ -236,6 +237,16 @@ def test_nobody_cancels_or_asks_about_what_isnt_theirs(case: Case) -> None:
     assert sorted(reasons(case)) == sorted([K.FOREIGN_TENANT, K.OUT_OF_BOUNDS, K.LYING_RECORD])
     assert case.commands(Cancel) == []
     assert not state_of(case).cancels
+
+
+def test_junk_among_the_checkpoints_stops_the_next_owner_with_a_sentence_that_says_where(case: Case) -> None:
+    case.run(1_000)
+    case.owner.crash()
+    junk = place(TopicKind.STATE)
+    case.world.append(Message(junk.topic, 0, b"", ((HEADER, b"{not"),), b"positions"))
+    where = f"{junk.topic}/0 at offset {len(case.world.logs[junk]) - 1}"
+    with pytest.raises(UnusableStateError, match=f"the checkpoint in {where} can't be read"):
+        case.run(5_000)
 
 
 def test_every_reason_for_a_dead_letter_is_one_row_and_final() -> None:
