@@ -40,10 +40,11 @@ class SimGateway(Process):
 
     def forget(self) -> None:
         """As Process.forget. All connections break."""
-        for _, reader in getattr(self, "_natives", {}).values():
-            reader.disconnect()
+        for _, reader, connection in getattr(self, "_natives", {}).values():
+            if reader.connection == connection:
+                reader.disconnect()
         self._openai: dict[str, list[OpenAIReader]] = {}
-        self._natives: dict[int, tuple[Cursors, NativeReader]] = {}
+        self._natives: dict[int, tuple[Cursors, NativeReader, int]] = {}
         self._cursors: Cursors | None = None
         self._looked_ms = 0
 
@@ -68,8 +69,11 @@ class SimGateway(Process):
                     reader.hear(received, record)
             elif isinstance(record, Final):
                 finals.add(record.id)
-        for key, (cursors, native) in list(self._natives.items()):
-            self._turn_native(key, cursors, native, finals)
+        for key, (cursors, native, connection) in list(self._natives.items()):
+            if native.connection != connection:
+                del self._natives[key]
+            else:
+                self._turn_native(key, cursors, native, finals)
         self._look_up(finals)
         return _TURN_MS
 
@@ -98,7 +102,7 @@ class SimGateway(Process):
         cursors, log = Cursors(self), self.stage.broker.logs[where]
         since_ms = reader.record.accepted_ms - _CLOCKS_DIFFER_MS
         cursors.positions = {where: log.at_time(since_ms) if offset is None else offset}
-        self._natives[id(reader)] = (cursors, reader)
+        self._natives[id(reader)] = (cursors, reader, reader.connection)
 
     def _turn_native(self, key: int, cursors: Cursors, reader: NativeReader, finals: set[str]) -> None:
         for received in cursors.collect(_BATCH):
@@ -115,7 +119,7 @@ class SimGateway(Process):
     def _look_up(self, finals: set[str]) -> None:
         """Tell those whose request has ended; a Final that was lost is made up for by looking, now and then."""
         now_ms = self.stage.now_ms
-        waiting = {*self._openai, *(reader.record.id for _, reader in self._natives.values())}
+        waiting = {*self._openai, *(reader.record.id for _, reader, _ in self._natives.values())}
         due = now_ms - self._looked_ms >= _LOOK_MS
         if not waiting or self._database.is_down or not (due or finals):
             return
@@ -126,8 +130,8 @@ class SimGateway(Process):
 
     def _end(self, request_id: str, ended: Ended) -> None:
         readers: list[Reader] = list(self._openai.pop(request_id, []))
-        for key, (_, native) in list(self._natives.items()):
-            if native.record.id == request_id:
+        for key, (_, native, connection) in list(self._natives.items()):
+            if native.record.id == request_id and native.connection == connection:
                 del self._natives[key]
                 readers.append(native)
         for reader in readers:

@@ -92,11 +92,14 @@ class NativeReader(Reader):
         super().__init__(stage, record)
         self._id, self._text_at_id = "", ""
         self._events: NativeEvents | None = None
+        self.connection = 0
+        """Which connection this is: what an earlier one still brings is nothing to it."""
         self.to_break = False
         """Whether the connection breaks in the midst of the next events."""
 
     def connect(self) -> tuple[Place | None, int | None]:
         """Come (back): the partition of `replies` and the offset to read from; None: from when it was accepted."""
+        self.connection += 1
         resumed = event_id_from(self._id or None)
         at = resumed or EventId(self.record.gateway)
         self._events = NativeEvents(at, resumed=resumed is not None)
