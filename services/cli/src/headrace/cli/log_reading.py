@@ -35,12 +35,12 @@ class Logs:
         return Place(self.names.of(kind, pool=pool), 0)
 
     @contextmanager
-    def following(self, kind: TopicKind, pool: str = "") -> Iterator["Following"]:
+    def following(self, kind: TopicKind, pool: str = "") -> Iterator["LogReading"]:
         """One log from its beginning on. Raises Trouble when it isn't there."""
         reader = self._bus.loop_reader(_NAME)
         try:
             reader.assign({self.place(kind, pool): START})
-            yield Following(self._bus, reader, kind, self.place(kind, pool))
+            yield LogReading(self._bus, reader, kind, self.place(kind, pool))
         except BusUnavailableError:
             raise
         except BusError as error:
@@ -62,7 +62,7 @@ class Logs:
             raise Trouble(f"the order wasn't acknowledged, so it may or may not be obeyed: {reason}")
 
 
-class Following:
+class LogReading:
     """One log while it is looked at."""
 
     def __init__(self, bus: Bus, reader: LoopReader, kind: TopicKind, place: Place) -> None:

@@ -41,6 +41,12 @@ def policy_of(settings: ServiceSettings) -> Policy:
     return load_policy(settings.policy)
 
 
+def require_pool(settings: ServiceSettings, pool: str) -> None:
+    """Raises Trouble when the policy doesn't have it; what `policy_of` raises."""
+    if pool not in (known := policy_of(settings).pools):
+        raise Trouble(f"the policy has no pool {pool}; it has {', '.join(known)}")
+
+
 def topics_of(policy: Policy, prefix: str) -> list[Topic]:
     """Every topic that must exist under this policy."""
     counts = policy.topics.counts()

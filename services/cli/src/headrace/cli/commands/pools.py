@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from headrace.cli.log_reading import Logs, logs_of
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of
+from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
 from headrace.cli.pool_picture import PoolPicture, picture_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble, part
@@ -57,8 +57,7 @@ def move(
 ) -> None:
     """Let another scheduler replica take a pool over, and wait until it releases work."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    if pool not in (known := policy_of(settings).pools):
-        raise Trouble(f"the policy has no pool {pool}; it has {', '.join(known)}")
+    require_pool(settings, pool)
     _refuse_a_stranger(to)
     patience = _patience(within)  # before anything is ordered
     with logs_of(settings) as logs:

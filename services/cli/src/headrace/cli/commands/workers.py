@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from headrace.cli.log_reading import Logs, logs_of
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of
+from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
 from headrace.cli.worker_picture import WorkerPicture, workers_of
@@ -19,8 +19,8 @@ from headrace.runtime.settings import ServiceSettings
 
 _WITHIN = timedelta(seconds=15)
 _LOOK_AGAIN_S = 0.1
-Pool = Annotated[str, typer.Argument(help="The pool that it serves.")]
-Worker = Annotated[str, typer.Argument(help="The worker's name, as `headrace workers show` tells it.")]
+PoolName = Annotated[str, typer.Argument(help="The pool that it serves.")]
+WorkerName = Annotated[str, typer.Argument(help="The worker's name, as `headrace workers show` tells it.")]
 
 
 def commands() -> typer.Typer:
@@ -47,7 +47,7 @@ def show(
 
 
 def drain(
-    pool: Pool, worker: Worker, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None
+    pool: PoolName, worker: WorkerName, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None
 ) -> None:
     """Take a worker out of service: it hands back what hasn't started, ends what runs, and stays idle until undrained."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
@@ -56,7 +56,7 @@ def drain(
 
 
 def undrain(
-    pool: Pool, worker: Worker, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None
+    pool: PoolName, worker: WorkerName, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None
 ) -> None:
     """Put a drained worker back into service."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
@@ -65,8 +65,7 @@ def undrain(
 
 
 def _order(settings: ServiceSettings, pool: str, name: str, *, draining: bool) -> WorkerPicture:
-    if pool not in (known := policy_of(settings).pools):
-        raise Trouble(f"the policy has no pool {pool}; it has {', '.join(known)}")
+    require_pool(settings, pool)
     with logs_of(settings) as logs:
         there = [worker.name for worker in _look(logs, pool)]
         if name not in there:
