@@ -146,7 +146,7 @@ def test_nobody_pays_for_somebody_elses_request(bus: FaultyBus, database: str) -
     member.turn_until(lambda: count(database, "ledger") == 2, "the others are booked")
     produce(bus, [attempt_message(ATTEMPTS, attempt(2, tenant="birch")), result_message(RESULTS, result(4))])
     member.turn_until(lambda: len(letters(bus)) == 2, "both lies are buried, in a batch and after one")
-    assert letters(bus) == [(FailureKind.LYING_RECORD, ATTEMPTS, 0, offset) for offset in (1, 3)]
+    assert letters(bus) == [(FailureKind.FOREIGN_TENANT, ATTEMPTS, 0, offset) for offset in (1, 3)]
     member.turn_until(lambda: count(database, "results") == 2, "neighbours are kept")
     assert rows(database, "SELECT DISTINCT tenant FROM ledger") == [("acme",)]
     assert count(database, "ledger") == 2

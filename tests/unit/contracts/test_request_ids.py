@@ -11,6 +11,7 @@ from headrace.contracts.ids import (
     RequestAddress,
     boot_id,
     mint_request_id,
+    names_place,
     read_request_id,
     uuid7,
     verify_request_id,
@@ -60,6 +61,14 @@ def test_an_id_with_one_letter_changed_is_nobodys(where: int, letter: str) -> No
     assert verify_request_id(KEY, forged, "acme") == (
         read_request_id(forged) if forged == request_id else None
     )
+
+
+def test_an_id_names_its_own_place_and_no_other() -> None:
+    assert names_place(minted(), pool="main", tier="standard", partition=5)
+    assert not names_place(minted(), pool="other", tier="standard", partition=5)
+    assert not names_place(minted(), pool="main", tier="batch", partition=5)
+    assert not names_place(minted(), pool="main", tier="standard", partition=6)
+    assert not names_place("nonsense", pool="main", tier="standard", partition=5)
 
 
 def test_an_id_is_genuine_to_its_tenant_and_its_key_alone() -> None:

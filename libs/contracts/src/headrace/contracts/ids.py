@@ -74,6 +74,15 @@ def read_request_id(request_id: str) -> RequestAddress:
     return _address(_body_and_mac(request_id)[0])
 
 
+def names_place(request_id: str, *, pool: str, tier: str, partition: int) -> bool:
+    """Whether the id says, unverified, that its request lives there; false where it is no request id at all."""
+    try:
+        address = read_request_id(request_id)
+    except MalformedIdError:
+        return False
+    return (address.pool, address.tier, address.partition) == (pool, tier, partition)
+
+
 def verify_request_id(key: bytes, request_id: str, tenant: str) -> RequestAddress | None:
     """The address of a genuine id of this tenant; None for a malformed, forged or foreign one."""
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headrace.contracts.codec import UndecodableError, decode, find_header
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import MalformedIdError, read_request_id
+from headrace.contracts.ids import names_place
 from headrace.contracts.lifecycle import is_terminal
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
@@ -48,16 +48,8 @@ def _lie_in(record: AttemptRecord, partition: int, pool: str, tiers: Mapping[str
     if (record.tier, record.origin.partition) != (tier, partition):
         return "an attempt's tier or partition isn't that of its request"
     # The owner's own end of a lying request names what that request named.
-    if record.started and not _names(record.id, pool, tier, partition):
+    if record.started and not names_place(record.id, pool=pool, tier=tier, partition=partition):
         return "an attempt's request id names another place"
     if record.verdict is not Verdict.RETRY_AT and (record.status is None or not is_terminal(record.status)):
         return "an attempt ends its request without saying how"
     return None
-
-
-def _names(request_id: str, pool: str, tier: str, partition: int) -> bool:
-    try:
-        address = read_request_id(request_id)
-    except MalformedIdError:
-        return False
-    return (address.pool, address.tier, address.partition) == (pool, tier, partition)

@@ -29,7 +29,7 @@ def strangers(found: Iterable[Found], noted: Mapping[str, str]) -> dict[int, Ref
         noted
     )
     return {
-        number: Refusal(FailureKind.LYING_RECORD, _DETAIL, each.record.id, each.record.tenant)
+        number: Refusal(FailureKind.FOREIGN_TENANT, _DETAIL, each.record.id, each.record.tenant)
         for number, each in enumerate(found)
         if isinstance(each, Attempted)
         and tenants.get(each.record.id, each.record.tenant) != each.record.tenant

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import AttemptId, MalformedIdError, read_request_id
+from headrace.contracts.ids import AttemptId, names_place
 from headrace.contracts.lifecycle import is_terminal
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.reports import Report
@@ -44,7 +44,8 @@ def lie_in_attempt(
     if record.tier != tier or record.origin.partition != partition:
         return kind, "Its tier or partition isn't that of its origin."
     # The owner's own end of a lying request names what that request named; it moves no counter.
-    if known is None and record.started and not _names(record.id, pool, tier, partition):
+    named = names_place(record.id, pool=pool, tier=tier, partition=partition)
+    if known is None and record.started and not named:
         return kind, "Its request's id names another place."
     ends = record.verdict is not Verdict.RETRY_AT
     if ends and (record.status is None or not is_terminal(record.status)):
@@ -91,11 +92,3 @@ def lie_in_report(
         if tenant_of(held.id) not in (None, held.tenant):
             return FailureKind.FOREIGN_TENANT, f"It holds {held.id[:100]} of another tenant."
     return None
-
-
-def _names(request_id: str, pool: str, tier: str, partition: int) -> bool:
-    try:
-        address = read_request_id(request_id)
-    except MalformedIdError:
-        return False
-    return (address.pool, address.tier, address.partition) == (pool, tier, partition)
