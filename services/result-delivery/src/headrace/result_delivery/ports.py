@@ -1,7 +1,7 @@
 """What result-delivery needs of SQL. Implemented by adapters.sql_store; called by the service and its parts alone.
 
-Invariant: positions, results and outbox change in one transaction or not at all, and a position moves only from where the
-caller believes it to be.
+Invariant: positions, results, requests, ledger and outbox change in one transaction or not at all, and a position moves only
+from where the caller believes it to be.
 """
 
 from collections.abc import Iterable, Sequence

@@ -5,7 +5,7 @@ Invariant: whatever way a call is left, its sequence isn't in the batch afterwar
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -28,7 +28,6 @@ CHAT, COMPLETIONS, EMBEDDINGS, TOKENIZE = (
 )
 GENERATING = frozenset({CHAT, COMPLETIONS})
 LEFT = (asyncio.CancelledError, ConnectionResetError)
-Reply = Awaitable[web.StreamResponse]
 
 
 class Generating:

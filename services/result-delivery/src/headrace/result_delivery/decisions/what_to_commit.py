@@ -1,4 +1,4 @@
-"""What does a batch of records commit? Asked by the service inside the SQL transaction that has moved the positions.
+"""What does a batch of records commit? Asked by committing inside the SQL transaction that has moved the positions.
 
 Invariant: the first terminal record of a request in log order is its result, over batches and within one; every later one
 is suppressed and counted, and tells nobody anything. An attempt is booked once, a request noted once, each as it stands
