@@ -28,8 +28,8 @@ from tests.support.drill.stage import Stage, new_folder, staged
 from tests.support.drill.striking import Striker
 from tests.support.stacks import WEIGHTS
 
-RATE, BODY_MARK, TOKENS = 12, " [[fault:slow:20]]", 15
-"""Requests a second, of 0.3 s each: some are always in a worker's hands, and none waits long without a fault."""
+RATE, BODY_MARK, TOKENS = 16, " [[fault:slow:30]]", 20
+"""Requests a second, of 0.6 s each: three or so are always in each worker's hands, and none waits long without a fault."""
 WATCH_S = 14.0
 PATIENCE = timedelta(seconds=90)
 SUBMIT_TIMEOUT = aiohttp.ClientTimeout(total=30)
