@@ -16,7 +16,7 @@ from headrace.scheduler.decisions.is_dead import deaf_too_long, silent_too_long
 from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
 from headrace.scheduler.decisions.what_it_costs import expected_cost, raised_charge, spent_cost
 from headrace.scheduler.decisions.when_expired import expired_as, expires_ms, start_by_of
-from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
+from headrace.scheduler.decisions.when_to_pause import Window, paused_since, should_be_paused
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
 from headrace.scheduler.decisions.who_follows import rank_of
@@ -138,6 +138,20 @@ def test_pausing_has_hysteresis_and_never_lets_the_window_grow_past_high(moves: 
             assert records >= 1000 if paused else records <= 400
         assert records < 1000 + 300
     assert should_be_paused(paused=False, records=1, size=10**9, window=window)
+
+
+def test_a_pause_begins_at_once_and_lasts_as_long_as_it_must() -> None:
+    def since(before: int | None, records: int, boot_ms: int) -> int | None:
+        return paused_since(
+            before, records=records, size=0, window=Window(10, 5), boot_ms=boot_ms, resume_after_ms=1_000
+        )
+
+    assert since(None, 9, 7) is None
+    assert since(None, 10, 7) == 7
+    assert since(7, 10, 5_000) == 7, "what is full stays paused since it was paused"
+    assert since(7, 0, 1_006) == 7
+    assert since(7, 0, 1_007) is None
+    assert since(7, 6, 5_000) == 7, "between the watermarks it stays as it is"
 
 
 def test_a_window_upside_down_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Is this attempt billed to whom its request belongs? Asked by committing inside the transaction, where the request may be.
+"""Is this attempt billed to whom its request belongs? Asked by committing, in its transaction: SQL may know the request.
 
 Invariant: an attempt that names another tenant than its request did is refused: nobody pays for somebody else.
 """

@@ -1,9 +1,13 @@
-"""When a request partition is no longer read, and when it is again. Called by the core after each step.
+"""When a request partition is no longer read, and when it is again. Called by state.partitions, and by state.read_ahead while
+standing by.
 
 Invariant: the log holds the backlog, memory only a bounded window of each partition: at most `high` plus one batch.
 """
 
 from dataclasses import dataclass
+
+OVERHEAD = 1024
+"""Bytes that a record in memory takes beside its payload, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +29,12 @@ def should_be_paused(*, paused: bool, records: int, size: int, window: Window) -
     if records >= window.high_records or size >= window.high_bytes:
         return True
     return paused and (records > window.low_records or size > window.low_bytes)
+
+
+def paused_since(
+    since_ms: int | None, *, records: int, size: int, window: Window, boot_ms: int, resume_after_ms: int
+) -> int | None:
+    """Since when it is paused, ms since boot; None: it is read. A pause lasts `resume_after_ms` at least."""
+    if should_be_paused(paused=since_ms is not None, records=records, size=size, window=window):
+        return boot_ms if since_ms is None else since_ms
+    return since_ms if since_ms is not None and boot_ms - since_ms < resume_after_ms else None

@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Place, Received
 from headrace.contracts.checkpoints import Finished
 from headrace.contracts.values import Origin
-from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
+from headrace.scheduler.decisions.when_to_pause import OVERHEAD, Window, paused_since
 from headrace.scheduler.state.offsets import FinishedOffsets
-
-_OVERHEAD = 1024
-"""Bytes that a tracked request takes beside its payload, about."""
 
 
 @dataclass(slots=True)
 class RequestPartition:
-    """One of them. `records` and `size` (bytes) count what is read and unfinished; `dirty`: changed since the checkpoint.
+    """One of them. `records` and `size` (bytes) count what is read and unfinished; `dirty`: changed since the checkpoint;
+    `paused_ms`: since when (ms since boot) it isn't read.
 
     `leader_epoch` is that of the newest record read, which stands before `read_to`. `known_to`, `known_leader`: the same, as
     the checkpoint says that the owner began with.
@@ -30,8 +28,7 @@ class RequestPartition:
     next_offset: int = 0
     records: int = 0
     size: int = 0
-    paused: bool = False
-    paused_ms: int = -(10**12)
+    paused_ms: int | None = None
     dirty: bool = False
     read_to: int = 0
     leader_epoch: int | None = None
@@ -67,20 +64,28 @@ class RequestPartition:
     def hold(self, payload: int) -> None:
         """A request is in memory now, with so many bytes of payload."""
         self.records += 1
-        self.size += payload + _OVERHEAD
+        self.size += payload + OVERHEAD
 
     def drop(self, payload: int) -> None:
         """It no longer is."""
         self.records -= 1
-        self.size -= payload + _OVERHEAD
+        self.size -= payload + OVERHEAD
+
+    @property
+    def paused(self) -> bool:
+        """Whether it isn't read at present."""
+        return self.paused_ms is not None
 
     def decide(self, window: Window, boot_ms: int, resume_after_ms: int) -> None:
         """Pause or resume by the watermarks; a pause lasts `resume_after_ms` at least."""
-        wanted = should_be_paused(paused=self.paused, records=self.records, size=self.size, window=window)
-        if wanted and not self.paused:
-            self.paused, self.paused_ms = True, boot_ms
-        elif not wanted and self.paused and boot_ms - self.paused_ms >= resume_after_ms:
-            self.paused = False
+        self.paused_ms = paused_since(
+            self.paused_ms,
+            records=self.records,
+            size=self.size,
+            window=window,
+            boot_ms=boot_ms,
+            resume_after_ms=resume_after_ms,
+        )
 
 
 class RequestPartitions:

@@ -7,23 +7,19 @@ read is kept whatever became of it, so that whoever takes these in knows how far
 from dataclasses import dataclass, field
 
 from headrace.bus.messages import Received
-from headrace.scheduler.decisions.when_to_pause import Window, should_be_paused
+from headrace.scheduler.decisions.when_to_pause import OVERHEAD, Window, paused_since
 from headrace.scheduler.state.offsets import FinishedOffsets
-
-_OVERHEAD = 1024
-"""Bytes that a record takes beside its payload, about."""
 
 
 @dataclass(slots=True)
 class ReadAhead:
-    """One partition. `size` in bytes; `paused_ms` (since boot): when it was paused last."""
+    """One partition. `size` in bytes; `paused_ms`: since when (ms since boot) it isn't read."""
 
     next_offset: int
     finished: FinishedOffsets = field(default_factory=FinishedOffsets)
     records: list[Received] = field(default_factory=list)
     size: int = 0
-    paused: bool = False
-    paused_ms: int = -(10**12)
+    paused_ms: int | None = None
     _newest: Received | None = None
 
     def read(self, received: Received) -> None:
@@ -41,15 +37,21 @@ class ReadAhead:
         self.records = [record for record in self.records if record.offset not in finished]
         self.size = sum(map(_size_of, self.records))
 
+    @property
+    def paused(self) -> bool:
+        """Whether it isn't read at present."""
+        return self.paused_ms is not None
+
     def decide(self, window: Window, boot_ms: int, resume_after_ms: int) -> None:
         """Pause or read on; a pause lasts `resume_after_ms` at least."""
-        wanted = should_be_paused(
-            paused=self.paused, records=len(self.records), size=self.size, window=window
+        self.paused_ms = paused_since(
+            self.paused_ms,
+            records=len(self.records),
+            size=self.size,
+            window=window,
+            boot_ms=boot_ms,
+            resume_after_ms=resume_after_ms,
         )
-        if wanted and not self.paused:
-            self.paused, self.paused_ms = True, boot_ms
-        elif not wanted and self.paused and boot_ms - self.paused_ms >= resume_after_ms:
-            self.paused = False
 
     def all(self) -> list[Received]:
         """What is to be taken in, up to `next_offset`."""
@@ -59,4 +61,4 @@ class ReadAhead:
 
 
 def _size_of(received: Received) -> int:
-    return len(received.value or b"") + _OVERHEAD
+    return len(received.value or b"") + OVERHEAD
