@@ -12,7 +12,8 @@ from sqlalchemy.pool import StaticPool
 from headrace.bus.messages import Place
 from headrace.result_delivery.adapters.sql_store import SqlStore
 from headrace.result_delivery.adapters.tables import METADATA
-from headrace.result_delivery.ports import OutboxRow, Stand, StoreUnavailableError, Transaction
+from headrace.result_delivery.decisions.where_to_read import Stand
+from headrace.result_delivery.ports import OutboxRow, StoreUnavailableError, Transaction
 from tests.simulation.world.process import Process
 from tests.simulation.world.stage import Stage
 

@@ -10,9 +10,9 @@ from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.decisions.what_to_commit import what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.judging import Judging
-from headrace.result_delivery.ports import Stand
 from tests.support.results import (
     ACCEPTED_MS,
     attempt,

@@ -12,12 +12,13 @@ from headrace.result_delivery.decisions.is_it_a_result import Outcome
 from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.decisions.what_to_commit import Commit, Found, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
+from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.decisions.whose_attempt_is_it import attempts_at, strangers
 from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.outbox import Outbox
-from headrace.result_delivery.ports import LostPartitionError, Move, OutboxRow, Stand, Store
+from headrace.result_delivery.ports import LostPartitionError, Move, OutboxRow, Store
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 

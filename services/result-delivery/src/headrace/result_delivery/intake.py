@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from headrace.bus.messages import Place, Received
 from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.judging import Judged
-from headrace.result_delivery.ports import Stand
 
 
 class Intake:

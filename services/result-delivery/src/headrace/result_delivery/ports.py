@@ -14,6 +14,7 @@ from headrace.contracts.mistakes import CannotRunError
 from headrace.result_delivery.decisions.what_to_book import LedgerRow, RequestRow
 from headrace.result_delivery.decisions.what_to_commit import ResultRow
 from headrace.result_delivery.decisions.what_to_tell import OutboxMessage
+from headrace.result_delivery.decisions.where_to_read import Stand
 
 
 class StoreUnavailableError(Exception):
@@ -34,14 +35,6 @@ class LostPartitionError(Exception):
     def __init__(self, places: Sequence[Place]) -> None:
         super().__init__("positions were moved by another member: " + ", ".join(map(str, places)))
         self.places = tuple(places)
-
-
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """A row of the positions: the next offset to read, and the id of the topic that it is said of; None: nobody noted it."""
-
-    next_offset: int
-    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

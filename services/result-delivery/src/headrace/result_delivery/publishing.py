@@ -11,7 +11,7 @@ from headrace.bus.messages import Place, message_of
 from headrace.bus.ports import Confirmation, LoopProducer, QueueFullError
 from headrace.contracts.control import DeliveryPosition
 from headrace.contracts.topics import TopicKind, TopicNames
-from headrace.result_delivery.ports import Stand
+from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.runtime.clock import Clock
 
 PERIOD = timedelta(seconds=1)

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 from headrace.bus.messages import Place
 from headrace.bus.ports import START, BusUnavailableError, GroupReader, PositionGoneError
-from headrace.result_delivery.decisions.where_to_read import RUNBOOK, Known, ReadFrom, where_to_read
+from headrace.result_delivery.decisions.where_to_read import RUNBOOK, ReadFrom, Stand, where_to_read
 from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.judging import Judging
 from headrace.result_delivery.observing import DeliveryMetrics
-from headrace.result_delivery.ports import Stand, Store
+from headrace.result_delivery.ports import Store
 from headrace.result_delivery.topic_watch import TopicWatch
 from headrace.runtime.logging import get_logger
 
@@ -116,9 +116,8 @@ class Reading:
         reads: dict[Place, int | None] = {}
         for place in sorted(places):
             stand = stands.get(place)
-            known = None if stand is None else Known(stand.next_offset, stand.topic_id)
             id_now = ids.get(place.topic)
-            found = where_to_read(*place, known, id_now, accept_loss=self._accept_loss)
+            found = where_to_read(*place, stand, id_now, accept_loss=self._accept_loss)
             if isinstance(found, ReadFrom):
                 reads[place] = found.position
                 if found.loss is not None:

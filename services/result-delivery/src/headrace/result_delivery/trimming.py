@@ -9,8 +9,8 @@ from datetime import timedelta
 from headrace.bus.messages import Place
 from headrace.bus.ports import BusError, Trims, TrimsAsked
 from headrace.contracts.trimming import Trimmed
+from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.observing import DeliveryMetrics
-from headrace.result_delivery.ports import Stand
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 

@@ -16,7 +16,8 @@ from headrace.result_delivery.adapters import migrating
 from headrace.result_delivery.adapters.database import DatabaseFile
 from headrace.result_delivery.adapters.sql_transaction import SqlTransaction
 from headrace.result_delivery.adapters.tables import OUTBOX, POSITIONS, REQUESTS, RESULTS
-from headrace.result_delivery.ports import OutboxRow, Stand, StoreUnavailableError
+from headrace.result_delivery.decisions.where_to_read import Stand
+from headrace.result_delivery.ports import OutboxRow, StoreUnavailableError
 
 _OUTBOX = (
     select(OUTBOX)

@@ -10,11 +10,11 @@ RUNBOOK = "see HeadraceLogGone in docs/runbooks.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What SQL has of a partition: the next offset to read, and the id of the topic it is said of; None: not noted."""
+class Stand:
+    """A row of the positions: the next offset to read, and the id of the topic that it is said of; None: nobody noted it."""
 
     next_offset: int
-    topic_id: str | None
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ReadFrom:
 
 
 def where_to_read(
-    topic: str, partition: int, known: Known | None, topic_id: str | None, *, accept_loss: bool
+    topic: str, partition: int, stand: Stand | None, topic_id: str | None, *, accept_loss: bool
 ) -> ReadFrom | str:
     """The position, or a sentence why there is none. `topic_id`: of the topic as the brokers have it; None: it is absent.
 
@@ -34,12 +34,12 @@ def where_to_read(
     """
     if topic_id is None:
         return f"the topic {topic} was deleted: bring it back, or {RUNBOOK}"
-    if known is None:
+    if stand is None:
         return ReadFrom(None) if accept_loss else ReadFrom(0)
-    if known.topic_id in (None, topic_id):
-        return ReadFrom(known.next_offset)
+    if stand.topic_id in (None, topic_id):
+        return ReadFrom(stand.next_offset)
     sentence = (
-        f"the topic {topic} was deleted and made anew, so position {known.next_offset} of partition "
+        f"the topic {topic} was deleted and made anew, so position {stand.next_offset} of partition "
         f"{partition} in the database means nothing in it"
     )
     return ReadFrom(None, sentence) if accept_loss else f"{sentence}: {RUNBOOK}"
