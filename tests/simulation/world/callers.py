@@ -104,6 +104,13 @@ class Callers:
         self._follow(reader)
         return reader
 
+    def stream_now(self, asked: Asked) -> OpenAIReader:
+        """A caller of OpenAI's door who listens to it, for written schedules."""
+        reader = OpenAIReader(self._stage, asked.record)
+        asked.readers.append(reader)
+        self._gateways[0].stream(reader)
+        return reader
+
     def cancel_now(self, asked: Asked) -> None:
         """Its caller no longer wants it, for written schedules."""
         self._cancel(asked)

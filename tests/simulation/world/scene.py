@@ -15,6 +15,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.claiming import Claiming
 from tests.simulation.world.callers import Asked
 from tests.simulation.world.calls import Ran
+from tests.simulation.world.deliverers import SimDeliverer
 from tests.simulation.world.judge import judge
 from tests.simulation.world.process import Process
 from tests.simulation.world.run import Cast, World
@@ -64,6 +65,22 @@ class Scene(World):
     def standby(self) -> SimScheduler:
         """A replica that isn't the owner."""
         return next(scheduler for scheduler in self.schedulers if scheduler.core is None)
+
+    def holding(self, kind: TopicKind) -> list[SimDeliverer]:
+        """Members of result-delivery that have read something of a topic and haven't committed it."""
+        topic = place(kind).topic
+        return [
+            member
+            for member in self.deliverers
+            if member.delivery is not None
+            and any(each.place.topic == topic for each in member.delivery.reading.intake.held)
+        ]
+
+    def learns_late(self, member: SimDeliverer, duration_ms: int) -> None:
+        """A member of result-delivery doesn't learn of changes in its group."""
+        assert member.delivery is not None
+        reader: Any = member.delivery.reading._reader
+        reader._notices_ms = self.stage.now_ms + duration_ms
 
     def run_for(self, duration_ms: int) -> None:
         """Let time go by."""
