@@ -413,7 +413,9 @@ def a_failed_attempt_was_streamed_at_the_other_door() -> list[str]:
     scene.until_runs(asked)
     scene.calls(last_ms=2_000)
     bad = scene.settled()
-    return wrong_if(not (reader.had.text and reader.had.refused), "read: it wasn't told of the other text") + bad
+    return (
+        wrong_if(not (reader.had.text and reader.had.refused), "read: it wasn't told of the other text") + bad
+    )
 
 
 def an_attempt_between_two_shows_nothing() -> list[str]:
