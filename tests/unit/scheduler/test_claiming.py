@@ -1,4 +1,4 @@
-"""A claim that was overtaken by another is given up; it never takes the logs for cut short."""
+"""A claim that was overtaken by another is given up; one that wasn't takes in all that was read ahead, in order."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,15 +8,19 @@ from typing import Self
 import pytest
 
 from headrace.bus.memory import MemoryBus
-from headrace.bus.messages import Message
+from headrace.bus.messages import Message, message_of
 from headrace.bus.ports import FencedError
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.clock import Now
+from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind, required_topics
+from headrace.contracts.values import Payload
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.step import Send
 from headrace.scheduler.decisions.when_to_pause import Window
+from headrace.scheduler.owning import Owning
 from headrace.scheduler.timings import Timings
 from headrace.scheduler.warm import Warm
 from tests.support.scheduler_world import NAMES, POOL, WALL, place, policy
@@ -99,3 +103,47 @@ def test_a_log_that_ends_before_its_checkpoint_is_still_noticed(bus: MemoryBus) 
         assert state.committed()
     with Replica(bus, "two") as second, pytest.raises(Exception, match="but the checkpoint knows it up to 1"):
         second.claim()
+
+
+class Untraced:
+    """As RunTracing, where nobody collects traces."""
+
+    def continued(self, send: Send) -> Message:
+        return send.message
+
+
+def request_of(number: int) -> RequestRecord:
+    return RequestRecord(
+        id=f"req_{number}", tenant="a", pool=POOL, tier="batch", partition=REQUESTS.partition, model="m", route="/r",
+        accepted_ms=WALL, payload=Payload(size=2), gateway=0,
+    )  # fmt: skip
+
+
+def test_nothing_is_passed_over_when_more_is_read_ahead_than_is_taken_in_at_a_time(bus: MemoryBus) -> None:
+    backlog, more = 1_400, 400
+    producer = bus.loop_producer("test", delivery_timeout=timedelta(seconds=1))
+
+    def submit(count: int, first: int) -> None:
+        for number in range(first, first + count):
+            producer.send(message_of(REQUESTS, request_of(number), b"{}"), None)
+
+    submit(backlog, 0)
+    setting = replace(SETTING, window=Window(8_000, 4_000))
+    warm = Warm(setting, bus, "one", {})
+    warm.log.start()
+    warm.following.start([])
+    for _ in range(5):
+        warm.following.turn(NOW, 0)
+    assert warm.following.prefetched == backlog
+    submit(more, backlog)
+    claiming = Claiming(setting, bus, "one", warm)
+    core = None
+    while core is None:
+        core = claiming.turn(NOW, SOON)
+    owning = Owning(core, claiming.state, warm, Untraced())
+    owning.start()
+    for turn in range(60):
+        owning.turn(Now(WALL + turn * 100, turn * 100), owning.read(SOON))
+    assert core.state.open
+    assert len(core.state.tracked) == backlog + more
+    owning.close(drop=True)

@@ -1,9 +1,10 @@
 """An owned pool's turn: read, step the core, send what it says. Driven by pool_loop; all I/O of an owner is here.
 
-Invariant: nothing waits but one bounded read; whoever lost the pool throws away what it had queued.
+Invariant: nothing waits but one bounded read; whoever lost the pool throws away what it had queued. A partition of which
+records read ahead are still to be taken in isn't read any further: the core passes over what comes late.
 """
 
-from collections import deque
+from collections import Counter, deque
 from datetime import timedelta
 
 from headrace.bus.messages import Place, Received
@@ -37,6 +38,7 @@ class Owning:
         self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
         self._deleting = Deleting(warm.trims)
         self._ahead: deque[Received] = deque()
+        self._still_ahead: Counter[Place] = Counter()
         self._further: dict[Place, int] = {}
         self._compared: set[Place] = set()
         self._refused: list[Confirmation] = []
@@ -50,6 +52,8 @@ class Owning:
         self._warm.log.close()
         records, further = self._warm.following.hand_over(self.core.state)
         self._ahead.extend(records)
+        requests = self.core.state.partitions.by_place
+        self._still_ahead.update(record.place for record in records if record.place in requests)
         self._paused = set(self.core.state.partitions.by_place)  # as the core says in its first step
         self._reader.pause(self._paused)
         self._further, self._compared = further, self.core.to_compare() - set(further)
@@ -101,6 +105,7 @@ class Owning:
         taken: list[Received] = []
         while self._ahead and (self._ahead[0].topic == reports or len(taken) < room):
             taken.append(self._ahead.popleft())
+        self._still_ahead.subtract(record.place for record in taken)
         return taken
 
     def longest_wait(self, now: Now) -> timedelta:
@@ -125,9 +130,10 @@ class Owning:
         if outputs.checkpoint:
             self._state.begin(outputs.checkpoint)
             self._committing = True
-        if outputs.paused != self._paused:
-            self._paused = outputs.paused
-            self._reader.pause(outputs.paused)
+        paused = outputs.paused | {place for place, left in self._still_ahead.items() if left > 0}
+        if paused != self._paused:
+            self._paused = paused
+            self._reader.pause(paused)
         self._wake_ms, self._busy = outputs.wake_ms, outputs.busy
 
     def _send(self, send: Send) -> None:

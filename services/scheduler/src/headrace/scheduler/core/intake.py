@@ -40,6 +40,7 @@ class Intake:
             self._state.lost_its_end(received.place, received.offset)
         if received.offset < partition.next_offset:
             return
+        self._tell_of_gap(partition, received)
         partition.next_offset = received.offset + 1
         if received.offset in partition.finished:
             return
@@ -54,6 +55,18 @@ class Intake:
             self._state.count("duplicates")
             return
         self._take(received, record, origin, partition)
+
+    def _tell_of_gap(self, partition: RequestPartition, received: Received) -> None:
+        """Offsets that nobody handed out and nobody finished. Only a transaction's marker, which nobody writes there, makes
+        one; anything else would be a request passed over, and that is never done in silence.
+        """
+        gap = range(partition.next_offset, received.offset)
+        if any(offset not in partition.finished for offset in gap):
+            self._state.count("gaps")
+            self._state.notice(
+                "offsets were passed over: no record stands there", warning=True, topic=received.topic,
+                partition=received.partition, since=gap.start, until=gap.stop,
+            )  # fmt: skip
 
     def _is_duplicate(self, record: RequestRecord, origin: Origin) -> bool:
         """Whether this id is held, waits, or was just finished, as another record."""
