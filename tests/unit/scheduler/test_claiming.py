@@ -11,6 +11,7 @@ from headrace.bus.memory import MemoryBus
 from headrace.bus.messages import Message, message_of
 from headrace.bus.ports import FencedError
 from headrace.bus.topic_check import apply_topics
+from headrace.contracts.checkpoints import Finished
 from headrace.contracts.clock import Now
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind, required_topics
@@ -18,7 +19,8 @@ from headrace.contracts.values import Payload
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.pool_state import Setting
-from headrace.scheduler.core.step import Send
+from headrace.scheduler.core.restoring import restore
+from headrace.scheduler.core.step import Inputs, Notice, Send
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.timings import Timings
@@ -103,6 +105,21 @@ def test_a_log_that_ends_before_its_checkpoint_is_still_noticed(bus: MemoryBus) 
         assert state.committed()
     with Replica(bus, "two") as second, pytest.raises(Exception, match="but the checkpoint knows it up to 1"):
         second.claim()
+
+
+def test_what_waits_in_a_tier_that_was_taken_out_of_the_policy_is_told_of() -> None:
+    """A request there is neither lost nor served; whoever took the tier out must hear of it."""
+    gone = Finished(topic=NAMES.of(TopicKind.REQUESTS, pool=POOL, tier="gone"), partition=0, prefix=7)
+    state = restore(SETTING, [gone])
+    core = PoolCore(state)
+    core.claim(NOW)
+    ends = dict.fromkeys([place(TopicKind.WORKERS), *SETTING.logs()], 0)
+    told = list[Notice]()
+    for _ in range(4):
+        told += core.step(Inputs(ends=ends if told or state.ends.waiting else None), NOW).notices
+    assert [notice.fields["requests"] for notice in told if "taken out" in notice.event] == [
+        f"{gone.topic}/0"
+    ]
 
 
 class Untraced:

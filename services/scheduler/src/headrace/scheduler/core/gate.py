@@ -39,6 +39,16 @@ class Gate:
             state.notice(
                 "gate is open", epoch=state.epoch, held=len(state.held), workers=len(state.workers.live)
             )
+            self._tell_of_unserved()
+
+    def _tell_of_unserved(self) -> None:
+        """Whatever still waits there waits until the policy has that tier again: nobody may find out by chance."""
+        for place in sorted(self._state.unserved):
+            self._state.notice(
+                "a tier or partition was taken out of the policy: what may still wait there isn't served",
+                warning=True,
+                requests=place,
+            )
 
     @property
     def unanswered(self) -> set[str]:

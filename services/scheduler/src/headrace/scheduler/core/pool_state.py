@@ -143,6 +143,8 @@ class PoolState:
     told: dict[AttemptId, int] = field(default_factory=dict)
     unburied: set[Origin] = field(default_factory=set)
     """Records of `attempts`, `control` and `workers` on their way to the dead letters: no checkpoint passes them."""
+    unserved: set[str] = field(default_factory=set)
+    """Request partitions that a checkpoint knows and the policy doesn't: a tier or a partition was taken out."""
     caught_up: bool = False
     """Whether `workers` was read to the end noted after the claim: what stood before is history, told by others."""
     dirty: set[str] = field(default_factory=set)

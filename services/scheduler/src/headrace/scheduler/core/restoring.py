@@ -133,6 +133,8 @@ def _restore_finished(state: PoolState, record: Finished) -> None:
     partition = state.partitions.by_place.get(Place(record.topic, record.partition))
     if partition is not None:
         partition.know(record)
+    else:
+        state.unserved.add(f"{record.topic}/{record.partition}")
 
 
 def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> None:
