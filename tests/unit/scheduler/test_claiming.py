@@ -2,24 +2,28 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 from types import TracebackType
 from typing import Self
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headrace.bus.memory import MemoryBus
-from headrace.bus.messages import Message, message_of
+from headrace.bus.messages import Message, Received, message_of
 from headrace.bus.ports import FencedError
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.checkpoints import Finished
 from headrace.contracts.clock import Now
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind, required_topics
-from headrace.contracts.values import Payload
+from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.pool_state import Setting
-from headrace.scheduler.core.restoring import restore
+from headrace.scheduler.core.restoring import read_state, restore
 from headrace.scheduler.core.step import Inputs, Notice, Send
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning
@@ -120,6 +124,33 @@ def test_what_waits_in_a_tier_that_was_taken_out_of_the_policy_is_told_of() -> N
     assert [notice.fields["requests"] for notice in told if "taken out" in notice.event] == [
         f"{gone.topic}/0"
     ]
+
+
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False), st.integers(0, 1_300))
+def test_what_was_finished_and_booked_lately_survives_owner_after_owner(dice: Random, count: int) -> None:
+    kept: dict[bytes, Received] = {}
+    finished, booked = set[str](), set[AttemptId]()
+    for life in range(3):
+        found = list(kept.values())
+        dice.shuffle(found)
+        state = restore(SETTING, read_state(found))
+        state.now = NOW
+        assert {one for one in finished if one not in state.recent} == set()
+        assert {one for one in booked if one not in state.settled} == set()
+        core = PoolCore(state)
+        core.claim(NOW)
+        for number in range(count):
+            request_id, attempt = f"req_{life}_{number}", AttemptId(life, number)
+            core._finishing.finish(request_id, Origin(REQUESTS.topic, REQUESTS.partition, number))
+            assert state.settles(attempt)
+            finished.add(request_id)
+            booked.add(attempt)
+        for offset, message in enumerate(core._checkpoints._changed()):
+            assert message.key is not None
+            kept[message.key] = Received(
+                message.topic, message.partition, offset, WALL, message.value, message.headers, message.key
+            )
 
 
 class Untraced:

@@ -105,6 +105,15 @@ class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished
     ids: tuple[str, ...]
 
 
+class Settled(Struct, frozen=True, kw_only=True, tag="settled"):
+    """Key `settled/{minute}/{piece}`: attempts booked in that minute of Unix time, kept for 15 minutes: an outcome that is
+    written twice around a change of owner is booked once.
+    """
+
+    minute: Count
+    attempts: tuple[AttemptId, ...]
+
+
 class Forgotten(Struct, frozen=True, kw_only=True, tag="forgotten"):
     """Under the key of a part that no longer matters, in place of it: compaction keeps the last."""
 
@@ -120,5 +129,6 @@ StateRecord = (
     | Retrying
     | Death
     | RecentlyFinished
+    | Settled
     | Forgotten
 )

@@ -100,9 +100,7 @@ class AttemptLog:
         """Book what was spent, once for each attempt."""
         state = self._state
         state.told.pop(record.attempt, None)
-        before = state.retrying.get(record.id)
-        booked = before is not None and before.attempt == record.attempt  # by whoever owned the pool then
-        if state.settled.add(record.attempt, state.minute) is None or booked or not record.started:
+        if not state.settles(record.attempt) or not record.started:
             return
         cost = spent_cost(record.usage, state.setting.pool_policy.cost)
         state.accounts.settle(record.tier, record.tenant, cost)

@@ -14,6 +14,7 @@ from headrace.contracts.checkpoints import (
     Ownership,
     Positions,
     RecentlyFinished,
+    Settled,
     StateRecord,
     TenantCounter,
     TierCounter,
@@ -115,7 +116,9 @@ class Checkpoints:
 
     def _forget_old(self) -> None:
         state = self._state
-        state.settled.forget_before(state.minute)
+        state.dirty.update(
+            f"settled/{minute}/{piece}" for minute, piece in state.settled.forget_before(state.minute)
+        )
         state.dirty.update(
             f"death/{key}" for key in state.suspects.forget_before(state.now.wall_ms - _KEPT_MS)
         )
@@ -193,10 +196,16 @@ class Checkpoints:
             death = self._state.suspects.deaths.get(rest)
             return self._forgotten(key) if death is None else self._message(key, death)
         minute, piece = (int(part) for part in rest.split("/"))
+        of_minute = self._of_minute(kind, minute, piece)
+        return self._forgotten(key) if of_minute is None else self._message(key, of_minute)
+
+    def _of_minute(self, kind: str, minute: int, piece: int) -> RecentlyFinished | Settled | None:
+        """What is kept by the minute; None when it is forgotten."""
+        if kind == "settled":
+            attempts = self._state.settled.pieces.get((minute, piece))
+            return None if attempts is None else Settled(minute=minute, attempts=tuple(attempts))
         ids = self._state.recent.pieces.get((minute, piece))
-        if ids is None:
-            return self._forgotten(key)
-        return self._message(key, RecentlyFinished(minute=minute, ids=tuple(ids)))
+        return None if ids is None else RecentlyFinished(minute=minute, ids=tuple(ids))
 
     def _message(self, key: str, record: StateRecord) -> Message:
         return message_of(self._state.setting.place(TopicKind.STATE), record, key=key.encode())

@@ -148,7 +148,7 @@ class PoolState:
     caught_up: bool = False
     """Whether `workers` was read to the end noted after the claim: what stood before is history, told by others."""
     dirty: set[str] = field(default_factory=set)
-    """Keys of `retrying/`, `death/` and `recent/` records to be written with the next checkpoint."""
+    """Keys of `retrying/`, `death/`, `recent/` and `settled/` records to be written with the next checkpoint."""
     out: Outputs = field(default_factory=Outputs)
 
     @classmethod
@@ -206,6 +206,13 @@ class PoolState:
         kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]
         kept += [] if self.moving is None else [self.moving.offset]
         return min([self.control_read, *kept])
+
+    def settles(self, attempt: AttemptId) -> bool:
+        """Whether this attempt is to be booked now: once, whoever owns the pool when its outcome is read again."""
+        piece = self.settled.add(attempt, self.minute)
+        if piece is not None:
+            self.dirty.add(f"settled/{piece[0]}/{piece[1]}")
+        return piece is not None
 
     @property
     def minute(self) -> int:

@@ -14,6 +14,7 @@ from headrace.contracts.checkpoints import (
     Positions,
     RecentlyFinished,
     Retrying,
+    Settled,
     StateRecord,
     TenantCounter,
     TierCounter,
@@ -22,6 +23,7 @@ from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.deaths import Death
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState, Setting
+from headrace.scheduler.state.recent import PIECE
 
 _WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"
 
@@ -77,7 +79,7 @@ def restore(setting: Setting, records: list[StateRecord]) -> PoolState:
     if owner is not None and owner.state_id is not None:
         check_topics({setting.place(TopicKind.STATE).topic: owner.state_id}, setting.topic_ids)
     state = PoolState.empty(setting, 1 if owner is None else owner.epoch + 1)
-    for record in records:
+    for record in sorted(records, key=_is_piece_being_filled):
         _restore_one(state, record)
     for partition in state.partitions.by_place.values():
         partition.next_offset = partition.finished.prefix
@@ -97,13 +99,28 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             _restore_counter(state, record)
         case Retrying() | Death():
             _restore_suspicion(state, record)
-        case RecentlyFinished():
-            for request_id in record.ids:
-                state.recent.add(request_id, record.minute)
+        case RecentlyFinished() | Settled():
+            _restore_minute(state, record)
         case Ownership() | Forgotten():
             pass
         case _:
             assert_never(record)
+
+
+def _is_piece_being_filled(record: StateRecord) -> bool:
+    """The last piece of a minute comes last: full ones may change places, but this one is written again under its key."""
+    if isinstance(record, RecentlyFinished):
+        return len(record.ids) < PIECE
+    return isinstance(record, Settled) and len(record.attempts) < PIECE
+
+
+def _restore_minute(state: PoolState, record: RecentlyFinished | Settled) -> None:
+    if isinstance(record, Settled):
+        for attempt in record.attempts:
+            state.settled.add(attempt, record.minute)
+        return
+    for request_id in record.ids:
+        state.recent.add(request_id, record.minute)
 
 
 def _restore_positions(state: PoolState, record: Positions) -> None:

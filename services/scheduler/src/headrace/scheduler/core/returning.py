@@ -45,7 +45,7 @@ class Returning:
     def died(self, held: HeldAttempt, worker: str) -> None:
         """The attempt went down with its worker: it counts, it is settled, and its request is suspected of the death."""
         self.let_go(held)
-        if self._state.settled.add(held.attempt, self._state.minute) is not None:
+        if self._state.settles(held.attempt):
             cost = held.tokens * self._state.setting.pool_policy.cost.completion
             self._state.accounts.settle(held.tier, held.tenant, cost)
         self._state.count("attempts_worker_died")
