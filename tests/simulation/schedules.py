@@ -14,6 +14,7 @@ from tests.simulation.world.scene import Scene
 Schedule = Callable[[], list[str]]
 _LONGER_MS = 965_000
 """Ids that were finished are kept for a quarter of an hour."""
+_HOUR_MS = 3_600_000
 
 
 def wrong_if(condition: bool, sentence: str) -> list[str]:
@@ -292,6 +293,47 @@ def a_request_fails_again_and_again_over_owners() -> list[str]:
     return wrong_if(len(scene.runs_of(asked)) != 4, f"D: it ran {len(scene.runs_of(asked))} times") + bad
 
 
+def an_owners_clock_is_put_back_while_a_retry_waits() -> list[str]:
+    scene = Scene()
+    owner = scene.begin()
+    scene.calls(last_ms=300, fail_as=FailureKind.BACKEND_ERROR)
+    asked = scene.submit()
+    scene.until_runs(asked)
+    scene.until(lambda: scene.runs_of(asked)[0].ended_ms is not None, "a failure")
+    scene.calls(last_ms=300)
+    scene.run_for(30)
+    owner.clock.wall_off_ms -= _HOUR_MS
+    scene.run_for(500)
+    return wrong_if(len(scene.runs_of(asked)) != 2, "D: a clock held up a retry") + scene.settled()
+
+
+def a_workers_clock_is_ahead_when_it_fails() -> list[str]:
+    scene = Scene()
+    scene.begin()
+    scene.calls(last_ms=300, fail_as=FailureKind.BACKEND_ERROR)
+    asked = scene.submit()
+    scene.until_runs(asked)
+    scene.workers[0].clock.wall_off_ms += _HOUR_MS
+    scene.until(lambda: scene.runs_of(asked)[0].ended_ms is not None, "a failure")
+    scene.calls(last_ms=300)
+    scene.run_for(500)
+    return wrong_if(len(scene.runs_of(asked)) != 2, "D: a clock held up a retry") + scene.settled()
+
+
+def an_id_is_written_again_after_a_clock_was_wrong() -> list[str]:
+    scene = Scene()
+    owner = scene.begin()
+    asked = scene.submit()
+    scene.until(lambda: bool(scene.database.results()), "a result")
+    scene.run_for(500)
+    owner.clock.wall_off_ms += _HOUR_MS
+    scene.run_for(2_500)
+    owner.clock.wall_off_ms -= _HOUR_MS
+    scene.callers.write_again_now(asked)
+    scene.run_for(1_000)
+    return scene.settled()
+
+
 def a_head_is_stuck_for_longer_than_ids_are_kept() -> list[str]:
     scene = Scene(Cast(limit=3, window=8))
     owner = scene.begin()
@@ -303,8 +345,7 @@ def a_head_is_stuck_for_longer_than_ids_are_kept() -> list[str]:
     for one in rest:
         scene.until_runs(one)
     scene.run_for(2_000)
-    for scheduler in scene.schedulers:
-        scheduler.clock.wall_off_ms += _LONGER_MS
+    scene.owns_for_longer(_LONGER_MS)
     scene.run_for(2_500)
     owner.kill()
     scene.until(lambda: scene.stage.seen["takeover"] > 1, "a takeover")
@@ -718,6 +759,9 @@ SCHEDULES: dict[str, Schedule] = {
         a_fence_is_lost,
         an_owner_without_a_lease_ends_nothing,
         a_request_fails_again_and_again_over_owners,
+        an_owners_clock_is_put_back_while_a_retry_waits,
+        a_workers_clock_is_ahead_when_it_fails,
+        an_id_is_written_again_after_a_clock_was_wrong,
         a_head_is_stuck_for_longer_than_ids_are_kept,
         an_id_is_written_again_after_a_takeover,
         a_worker_drains_while_it_runs,

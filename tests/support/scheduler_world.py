@@ -88,6 +88,8 @@ class World:
     def __init__(self, seed: int, faults_end_ms: int = 12_000) -> None:
         self.rng = Random(seed)  # noqa: S311 a seed is a history
         self.now_ms, self.faults_end_ms = 0, faults_end_ms
+        self.wall_off_ms = 0
+        """How wrong all wall clocks are."""
         self.logs: defaultdict[Place, list[Received]] = defaultdict(list)
         self.wire: list[Parcel] = []
         self.out_until: defaultdict[Place, int] = defaultdict(int)
@@ -97,7 +99,7 @@ class World:
     @property
     def now(self) -> Now:
         """The virtual instant."""
-        return Now(WALL + self.now_ms, self.now_ms)
+        return Now(WALL + self.now_ms + self.wall_off_ms, self.now_ms)
 
     @property
     def faulty(self) -> bool:

@@ -16,6 +16,8 @@ from headrace.scheduler.core import quarantine, returning
 from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.intake import Intake
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions import how_much_may_a_backend_hold, is_dead, when_to_retry
@@ -268,6 +270,29 @@ def the_failed_are_forgotten(patches: Patches) -> None:
     patches.set(Returning, "_delay", lambda _self, _tracked, _again: None)
 
 
+def retries_wait_by_the_wall_clock(patches: Patches) -> None:
+    def wake_delayed(self: Releasing) -> None:
+        now, claimed = self._state.now, self._state.claimed
+        for tracked in self._state.delays.due(claimed.boot_ms + now.wall_ms - claimed.wall_ms):
+            self._returning.may_run(tracked)
+
+    patches.set(Releasing, "wake_delayed", wake_delayed)
+
+
+def a_workers_instant_is_believed(patches: Patches) -> None:
+    right = AttemptLog._as_failed
+
+    def as_failed(self: AttemptLog, record: Any, kind: Any) -> Any:
+        wait_ms = (record.retry_ms or 0) - self._state.now.wall_ms
+        return replace(right(self, record, kind), at_least_ms=max(0, wait_ms))
+
+    patches.set(AttemptLog, "_as_failed", as_failed)
+
+
+def ids_grow_old_by_the_wall_clock(patches: Patches) -> None:
+    patches.set(PoolState, "minute", property(lambda self: self.now.wall_ms // 60_000))
+
+
 def a_charge_is_kept(patches: Patches) -> None:
     def let_go(self: Returning, held: Any) -> None:
         self._state.held.remove(held)
@@ -455,6 +480,24 @@ LIVES = (
         "a failed request waits for its next try",
         the_failed_are_forgotten,
         "a_request_fails_again_and_again_over_owners",
+    ),
+    Mutant(
+        "retries wait by the wall clock",
+        "a wait is a duration",
+        retries_wait_by_the_wall_clock,
+        "an_owners_clock_is_put_back_while_a_retry_waits",
+    ),
+    Mutant(
+        "a worker's instant is believed",
+        "a wait begins when its failure is read",
+        a_workers_instant_is_believed,
+        "a_workers_clock_is_ahead_when_it_fails",
+    ),
+    Mutant(
+        "ids grow old by the wall clock",
+        "ids are kept for 15 minutes whatever the clock says",
+        ids_grow_old_by_the_wall_clock,
+        "an_id_is_written_again_after_a_clock_was_wrong",
     ),
     Mutant("a charge is kept", "a charge is taken back once", a_charge_is_kept, 0),
     Mutant("duplicates run", "an id that is held isn't run again", duplicates_run, "an_id_is_written_twice"),

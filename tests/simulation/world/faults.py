@@ -122,7 +122,7 @@ class Faults:
 
     def _clock_jumps(self) -> None:
         process = self._stage.rng.choice(self._processes)
-        by_ms = self._stage.rng.choice((-30_000, -2_000, 2_000, 30_000))
+        by_ms = self._stage.rng.choice((-3_600_000, -600_000, -2_000, 2_000, 600_000, 3_600_000))
         process.clock.wall_off_ms += by_ms
         self._stage.saw("clock jump")
         self._stage.note(process.name, f"its wall clock jumps by {by_ms} ms")

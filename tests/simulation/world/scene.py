@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.messages import Message, message_of
+from headrace.contracts.clock import Now
 from headrace.contracts.codec import decode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.topics import TopicKind
@@ -57,6 +58,13 @@ class Scene(World):
         """The owner's process."""
         core = self.owner()
         return next(scheduler for scheduler in self.schedulers if scheduler.core is core)
+
+    def owns_for_longer(self, duration_ms: int) -> None:
+        """To the owner it is so much later than it was, as far as what it keeps grows old by it."""
+        core = self.owner()
+        assert core is not None
+        claimed = core.state.claimed
+        core.state.claimed = Now(claimed.wall_ms, claimed.boot_ms - duration_ms)
 
     def claiming(self) -> list[SimScheduler]:
         """Those who claim now."""

@@ -84,7 +84,8 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     """Key `retrying/{id}`: what is known of a request that failed before and isn't finished.
 
     `deaths` are the keys of those of which it is a suspect. `group`: with whom it is tried apart from all other work; None:
-    it runs like any other. `gave_up`: no further attempt, it is to end with this kind.
+    it runs like any other. `gave_up`: no further attempt, it is to end with this kind. It is due at `due_ms`, `wait_ms` after
+    its failure: nobody waits longer than that, whatever the next owner's clock says.
     """
 
     id: str
@@ -96,6 +97,7 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     deaths: tuple[str, ...] = ()
     group: str | None = None
     gave_up: FailureKind | None = None
+    wait_ms: Count | None = None
 
 
 class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished"):

@@ -143,7 +143,7 @@ class AttemptLog:
             kind=kind,
             started=record.started,
             at_ms=record.times.finished_ms or self._state.now.wall_ms,
-            earliest_ms=record.retry_ms,
+            at_least_ms=0 if record.failure is None else record.failure.retry_after_ms or 0,
             worker=record.worker or "unknown",
             boot=record.boot or "",
             trial=record.trial,

@@ -20,7 +20,7 @@ from headrace.contracts.checkpoints import (
     TierCounter,
 )
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 from headrace.scheduler.timings import ms
 
 _KEPT_MS = ms(timedelta(hours=1))
@@ -116,14 +116,17 @@ class Checkpoints:
 
     def _forget_old(self) -> None:
         state = self._state
+        since = state.claimed.wall_ms // MINUTE_MS
         state.dirty.update(
-            f"settled/{minute}/{piece}" for minute, piece in state.settled.forget_before(state.minute)
+            f"settled/{minute}/{piece}"
+            for minute, piece in state.settled.forget_before(state.minute, since=since)
         )
         state.dirty.update(
             f"death/{key}" for key in state.suspects.forget_before(state.now.wall_ms - _KEPT_MS)
         )
         state.dirty.update(
-            f"recent/{minute}/{piece}" for minute, piece in state.recent.forget_before(state.minute)
+            f"recent/{minute}/{piece}"
+            for minute, piece in state.recent.forget_before(state.minute, since=since)
         )
 
     def _finished(self) -> list[Message]:

@@ -25,6 +25,7 @@ class Finishing:
             state.dirty.add(f"recent/{piece[0]}/{piece[1]}")
         if state.retrying.pop(request_id, None) is not None:
             state.dirty.add(f"retrying/{request_id}")
+        state.dues.pop(request_id, None)
         state.suspects.leave(request_id)
         state.cancels.ended(request_id)
         state.overdue.discard(request_id)

@@ -110,7 +110,7 @@ class Intake:
             charge=expected_cost(record, self._state.setting.pool_policy),
             phase=Phase.DELAYED,
             used=used,
-            due_ms=due_ms,
+            due_boot_ms=self._state.dues.get(record.id, 0),
             start_by_ms=start_by_of(record.accepted_ms, record.start_by_ms, used=used, due_ms=due_ms),
         )
         if before is not None:
@@ -125,7 +125,7 @@ class Intake:
             self._state.expiries.put(tracked)
         elif (kind := self._gave_up(tracked)) is not None:
             self._returning.end(tracked, kind)
-        elif tracked.due_ms > self._state.now.wall_ms:
+        elif tracked.due_boot_ms > self._state.now.boot_ms:
             self._returning.wait_until_due(tracked)
         else:
             self._returning.wait(tracked)

@@ -28,6 +28,7 @@ from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
 from headrace.scheduler.core.trimming import Trimming
 from headrace.scheduler.core.worker_log import TickSent, WorkerLog
+from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.lanes import Sent
 from headrace.scheduler.timings import ms
 
@@ -95,7 +96,11 @@ class PoolCore:
 
     def claim(self, now: Now) -> list[Message]:
         """The checkpoint that claims the pool; step only once it is committed."""
-        self.state.now = now
+        state = self.state
+        state.now = state.claimed = now
+        for record in state.retrying.values():
+            left_ms = left_to_wait_ms(record.due_ms, record.wait_ms, now.wall_ms)
+            state.dues[record.id] = now.boot_ms + left_ms
         return self._checkpoints.claim()
 
     def leave(self) -> None:
@@ -204,13 +209,10 @@ class PoolCore:
     def _wake_ms(self) -> int:
         """The next instant (ms since boot) at which something is due by itself. What is overdue waits for the gate."""
         now = self.state.now
-        instants = [self.state.expiries.next_ms(), self.state.delays.next_ms()]
-        waits = [
-            instant - now.wall_ms for instant in instants if instant is not None and instant > now.wall_ms
-        ]
-        tick = self._workers.next_tick_ms - now.boot_ms
-        waits += [tick] if tick > 0 else []
-        return now.boot_ms + max(1, min([_LONGEST_SLEEP_MS, *waits]))
+        expiry_ms, retry_ms = self.state.expiries.next_ms(), self.state.delays.next_ms()
+        waits = [0 if expiry_ms is None else expiry_ms - now.wall_ms]
+        waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._workers.next_tick_ms - now.boot_ms]
+        return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])
 
     def _look_for_greater(self) -> None:
         """A greater epoch: a successor's, whose fence will be felt; or `state` was lost, which only a person can mend."""

@@ -94,7 +94,7 @@ def _age_of(request: Tracked) -> int | None:
 
 
 def _due_of(request: Tracked) -> int | None:
-    return request.due_ms if request.phase is Phase.DELAYED else None
+    return request.due_boot_ms if request.phase is Phase.DELAYED else None
 
 
 @dataclass(slots=True)
@@ -113,6 +113,8 @@ class PoolState:
     workers_read: int = 0
     sequence: int = 0
     now: Now = Now(0, 0)  # noqa: RUF009 frozen
+    claimed: Now = Now(0, 0)  # noqa: RUF009 frozen
+    """When this owner came."""
     lease_ms: int = -(10**12)
     open: bool = False
     greater_epoch: int | None = None
@@ -130,6 +132,8 @@ class PoolState:
     recent: ByMinute[str] = field(default_factory=ByMinute)
     settled: ByMinute[AttemptId] = field(default_factory=ByMinute)
     retrying: dict[str, Retrying] = field(default_factory=dict)
+    dues: dict[str, int] = field(default_factory=dict)
+    """When those may run again, ms since boot: a wall clock that jumps makes no retry early or late."""
     suspects: Suspects = field(default_factory=Suspects)
     retry_budgets: RetryBudgets = field(default_factory=RetryBudgets)
     cancels: Cancels = field(default_factory=Cancels)
@@ -216,8 +220,8 @@ class PoolState:
 
     @property
     def minute(self) -> int:
-        """The present minute of Unix time."""
-        return self.now.wall_ms // MINUTE_MS
+        """The present minute of Unix time, counted from the claim on: a clock that jumps makes nothing old at once."""
+        return (self.claimed.wall_ms + self.now.boot_ms - self.claimed.boot_ms) // MINUTE_MS
 
     def next_attempt(self) -> AttemptId:
         """An attempt id of this owner."""

@@ -74,7 +74,7 @@ class Quarantine:
         tracked = self._state.tracked.get(request_id)
         if tracked is None or tracked.phase is not Phase.DELAYED:
             return None
-        return tracked if tracked.due_ms <= self._state.now.wall_ms else None
+        return tracked if tracked.due_boot_ms <= self._state.now.boot_ms else None
 
     def _worker(self, able: list[Worker], due: list[Tracked]) -> Worker | None:
         """The worker that is set apart; chosen, kept or let go as things are now."""

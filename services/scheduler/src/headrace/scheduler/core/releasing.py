@@ -48,7 +48,7 @@ class Releasing:
 
     def wake_delayed(self) -> None:
         """Let those wait whose next try is due."""
-        for tracked in self._state.delays.due(self._state.now.wall_ms):
+        for tracked in self._state.delays.due(self._state.now.boot_ms):
             self._returning.may_run(tracked)
 
     def release(self) -> None:

@@ -106,7 +106,7 @@ class Returning:
             self._state.queue.put(tracked)
 
     def wait_until_due(self, tracked: Tracked) -> None:
-        """It may run at its `due_ms`."""
+        """It may run once its time has come."""
         if tracked.phase is Phase.WAITING:
             self._state.queue.take(tracked, Phase.DELAYED)
         tracked.phase = Phase.DELAYED
@@ -124,15 +124,15 @@ class Returning:
         state = self._state
         if case.guilty:
             return GiveUp(FailureKind.KILLED_WORKERS, failed.attempts)
-        earliest_ms = failed.earliest_ms or 0
+        at_least_ms = failed.at_least_ms
         if case.group is not None:
-            earliest_ms = max(earliest_ms, state.now.wall_ms + _GATHER_MS)
+            at_least_ms = max(at_least_ms, _GATHER_MS)
         return when_to_retry(
             failed.kind,
             attempts=failed.attempts,
             started=failed.started,
             max_attempts=state.setting.pool_policy.max_attempts,
-            earliest_ms=earliest_ms,
+            at_least_ms=at_least_ms,
             finish_by_ms=None if tracked is None else tracked.record.finish_by_ms,
             wall_ms=state.now.wall_ms,
             random=state.setting.random(),
@@ -156,24 +156,27 @@ class Returning:
         return GiveUp(failed.kind, verdict.used)
 
     def _delay(self, tracked: Tracked, again: Again) -> None:
-        tracked.used, tracked.due_ms = again.used, again.due_ms
-        record = tracked.record
+        now, record = self._state.now, tracked.record
+        tracked.used, tracked.due_boot_ms = again.used, now.boot_ms + again.wait_ms
         tracked.start_by_ms = start_by_of(
-            record.accepted_ms, record.start_by_ms, used=again.used, due_ms=again.due_ms
+            record.accepted_ms, record.start_by_ms, used=again.used, due_ms=now.wall_ms + again.wait_ms
         )
-        if again.due_ms > self._state.now.wall_ms:
+        if again.wait_ms > 0:
             self.wait_until_due(tracked)
         elif tracked.phase is not Phase.WAITING:
             self.wait(tracked)
 
     def _remember(self, failed: FailedAttempt, case: Case, verdict: Again | GiveUp) -> None:
         """Keep it for the next owner, and for the request's record if that hasn't been read yet."""
+        now, wait_ms = self._state.now, verdict.wait_ms if isinstance(verdict, Again) else 0
+        self._state.dues[failed.id] = now.boot_ms + wait_ms
         self._state.retrying[failed.id] = Retrying(
             id=failed.id,
             origin=failed.origin,
             attempt=failed.attempt,
             attempts=verdict.used,
-            due_ms=verdict.due_ms if isinstance(verdict, Again) else self._state.now.wall_ms,
+            due_ms=now.wall_ms + wait_ms,
+            wait_ms=wait_ms,
             suspect=bool(case.deaths),
             deaths=case.deaths,
             group=case.group,

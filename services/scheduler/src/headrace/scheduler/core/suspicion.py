@@ -20,7 +20,10 @@ from headrace.scheduler.decisions.who_is_the_killer import is_killer
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """An attempt that came to no end of its request. `worker`, `boot`: who had it; `at_ms` (Unix): when it failed."""
+    """An attempt that came to no end of its request. `worker`, `boot`: who had it; `at_ms` (Unix): when it failed.
+
+    `at_least_ms`: how long its backend asked to be spared.
+    """
 
     id: str
     tenant: str
@@ -30,7 +33,7 @@ class FailedAttempt:
     kind: FailureKind | None
     started: bool
     at_ms: int
-    earliest_ms: int | None = None
+    at_least_ms: int = 0
     worker: str = "unknown"
     boot: str = ""
     trial: int = 0

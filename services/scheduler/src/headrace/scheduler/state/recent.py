@@ -7,7 +7,8 @@ id is kept for 15 minutes at least, in pieces by minute.
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-KEPT_MINUTES = 15
+KEPT_MINUTES, KEPT_AT_MOST_MINUTES = 15, 120
+"""The latter for what earlier owners have left: the clock that dated it may be wrong by an hour."""
 PIECE = 500
 """Ids in one checkpoint record: only the last piece of a minute is written again when it grows."""
 
@@ -39,9 +40,13 @@ class ByMinute(Generic[T]):
         self._minute_of[member] = minute
         return piece
 
-    def forget_before(self, minute: int) -> list[tuple[int, int]]:
-        """Drop all that is older than 15 minutes at this minute; the pieces that went."""
-        gone = [piece for piece in self.pieces if piece[0] < minute - KEPT_MINUTES]
+    def forget_before(self, minute: int, *, since: int) -> list[tuple[int, int]]:
+        """Drop all that is older than 15 minutes at this minute; the pieces that went.
+
+        `since`: the minute in which this owner came; what it found is as old as that to it, but for what is very old.
+        """
+        oldest, found = minute - KEPT_MINUTES, minute - KEPT_AT_MOST_MINUTES
+        gone = [piece for piece in self.pieces if max(piece[0], since) < oldest or piece[0] < found]
         for piece in gone:
             for member in self.pieces.pop(piece):
                 del self._minute_of[member]

@@ -12,7 +12,7 @@ _SLACK = 1024
 
 
 class Timed:
-    """A heap of requests by Unix ms. `instant_of` says when a request is due now, None for never."""
+    """A heap of requests by ms of one clock. `instant_of` says when a request is due now, None for never."""
 
     def __init__(self, instant_of: Callable[[Tracked], int | None]) -> None:
         self._instant_of = instant_of
@@ -29,10 +29,10 @@ class Timed:
         if len(self._heap) > self._clean_at:
             self._clean()
 
-    def due(self, wall_ms: int) -> list[Tracked]:
+    def due(self, now_ms: int) -> list[Tracked]:
         """Those whose instant has come, earliest first; they are taken out."""
         found = []
-        while self._heap and self._heap[0][0] <= wall_ms:
+        while self._heap and self._heap[0][0] <= now_ms:
             instant, _, request = heappop(self._heap)
             if self._instant_of(request) == instant:
                 found.append(request)

@@ -25,7 +25,8 @@ class Tracked:
     """One request with its payload, kept until it is finished: a retry is the same record again.
 
     `received` is the record as it was read, for the value and for a dead letter; `charge` in micro service units; `used`
-    counts attempts used up; `last` is the greatest attempt known; `trace` the trace headers to pass on.
+    counts attempts used up; it may run from `due_boot_ms` (ms since boot) on; `last` is the greatest attempt known; `trace`
+    the trace headers to pass on.
     """
 
     record: RequestRecord
@@ -36,7 +37,7 @@ class Tracked:
     charge: int
     phase: Phase = Phase.WAITING
     used: int = 0
-    due_ms: int = 0
+    due_boot_ms: int = 0
     start_by_ms: int | None = None
     last: AttemptId = AttemptId(0, 0)  # noqa: RUF009 an immutable tuple
 
