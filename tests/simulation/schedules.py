@@ -98,7 +98,7 @@ def an_outcome_is_read_late_by_a_new_owner() -> list[str]:
 
 
 def an_old_report_lists_what_has_failed_since() -> list[str]:
-    """The next owner reads the report of the failed attempt after a checkpoint that has passed its record in `attempts`. Who
+    """The next owner reads the report of the failed attempt before its record in `attempts`, which no checkpoint passed. Who
     believes that report finds the request in two hands and stops the run that is the right one.
     """
     scene = Scene(Cast(workers=2, limit=1))
@@ -108,8 +108,10 @@ def an_old_report_lists_what_has_failed_since() -> list[str]:
     scene.until_runs(asked)
     scene.until(lambda: scene.runs_of(asked)[0].ended_ms is not None, "a failure")
     scene.calls(last_ms=14_000)
+    scene.out(TopicKind.STATE, 2_000)
+    scene.late(scene.standby(), TopicKind.ATTEMPTS, 10_000)
     scene.until_runs(asked, times=2)
-    scene.run_for(2_500)
+    scene.run_for(1_200)
     owner.kill()
     scene.until(lambda: scene.stage.seen["takeover"] > 1, "a takeover")
     owner.start()
