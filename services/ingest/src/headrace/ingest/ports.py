@@ -127,5 +127,5 @@ class ReplyLog(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop."""
+        """Stop, wholly even when who waits is cancelled meanwhile: it holds connections and tasks."""
         ...

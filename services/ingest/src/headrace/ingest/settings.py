@@ -57,7 +57,7 @@ class IngestSettings(ServiceSettings):
     max_open: int = Field(10_000, ge=1, description="requests that may be open at a time; more get a 503")
     max_event_streams: int = Field(200, ge=1, description="event streams that may be open at a time")
     delivery_timeout: PositiveDuration = Field(
-        timedelta(seconds=15), description="how long Kafka may take to acknowledge a request"
+        timedelta(seconds=11), description="how long Kafka may take to acknowledge a request"
     )
     heartbeat_after: PositiveDuration = Field(
         timedelta(seconds=10), description="silence on a waiting connection before a heartbeat is sent"

@@ -13,9 +13,12 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, TopicAuthorizatio
 
 from headrace.bus.kafka.aiokafka_types import ConsumerClient, all_places, new_consumer
 from headrace.bus.kafka.async_clients import started, stop_consumer
-from headrace.bus.kafka.connection import ANSWER_WITHIN, MAX_MESSAGE_BYTES, KafkaConnection, milliseconds
+from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection, milliseconds
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, START, BusError, BusUnavailableError, PositionGoneError
+
+_FETCH_BYTES = 256 * 1024
+"""Of a partition at once, held until it is read, for each of hundreds of event streams. A larger record comes alone."""
 
 
 def _at(place: Place) -> TopicPartition:
@@ -53,7 +56,7 @@ class KafkaAsyncReader:
             "enable_auto_commit": False,
             "auto_offset_reset": "none",
             "isolation_level": "read_committed",
-            "max_partition_fetch_bytes": MAX_MESSAGE_BYTES,
+            "max_partition_fetch_bytes": _FETCH_BYTES,
             # A question about offsets, and a new assignment, wait for the fetch that is under way.
             "fetch_max_wait_ms": 100,
             "request_timeout_ms": milliseconds(2 * ANSWER_WITHIN),

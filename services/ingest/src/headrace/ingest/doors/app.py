@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.ingest.decisions.read_submission import CHAT, COMPLETIONS
-from headrace.ingest.doors.front import Front, front_of
+from headrace.ingest.doors.front import Front, front_of, seen_of
 from headrace.ingest.doors.native import NATIVE, native_routes, submit
 from headrace.ingest.doors.observed import Observed, mistake
 from headrace.ingest.doors.openai import chat_completions, completions, openai_routes
@@ -101,6 +101,7 @@ def _probed(request: Request) -> Response:
 
 async def _on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
+    seen_of(request).refused = error
     return face_of(request.url.path, error)
 
 

@@ -65,10 +65,12 @@ class EventStream(Response):
             if telling.done():
                 telling.result()
         finally:
-            self._front.streams.discard(self)
             for task in (telling, gone, stopping):
                 task.cancel()
-            await asyncio.gather(telling, gone, stopping, return_exceptions=True)
+            try:
+                await asyncio.gather(telling, gone, stopping, return_exceptions=True)
+            finally:
+                self._front.streams.discard(self)  # until its reader is closed it takes the room of one
         if not telling.done() or telling.cancelled():
             await self._break_off(send)
 
@@ -112,7 +114,7 @@ class EventStream(Response):
                 await self._keep_alive(send)
             return None
         finally:
-            await _stopped(log)
+            await log.stop()
 
     async def _opened(self) -> ReplyLog:
         """A reader at its place, as soon as a broker answers."""
@@ -120,16 +122,17 @@ class EventStream(Response):
         while True:
             log = self._front.reply_log()
             try:
-                await log.start(
-                    self._events.at.partition,
-                    offset=None if resumed is None else resumed.offset,
-                    since_ms=accepted_ms - _CLOCKS_DIFFER_MS,
-                )
+                async with self._front.opening:
+                    await log.start(
+                        self._events.at.partition,
+                        offset=None if resumed is None else resumed.offset,
+                        since_ms=accepted_ms - _CLOCKS_DIFFER_MS,
+                    )
             except BusError:
-                await _stopped(log)
+                await log.stop()
                 await asyncio.sleep(1)
             except BaseException:
-                await _stopped(log)
+                await log.stop()
                 raise
             else:
                 return log
@@ -197,11 +200,6 @@ class EventStream(Response):
 
     def _now_ms(self) -> int:
         return self._ingest.parts.clock.now().wall_ms
-
-
-async def _stopped(log: ReplyLog) -> None:
-    """Stops a reader wholly, even when who asks is cancelled meanwhile: it holds connections and tasks."""
-    await asyncio.shield(asyncio.ensure_future(log.stop()))
 
 
 async def disconnected(receive: Receive) -> None:

@@ -21,13 +21,15 @@ from headrace.runtime.telemetry import Telemetry
 
 _SCHEME = "bearer "
 _LONGEST_UPLOAD_SECONDS = 60
+OPENING_AT_ONCE = 20
+"""Event streams that connect to Kafka at a time. While no broker answers each holds a client for seconds and tries again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
     """What the routes are given; found at `app.state.front`. `reply_log` makes a reader for one event stream.
 
-    `stopping`: whoever only listens is to go elsewhere.
+    `opening`: the turn to connect such a reader. `stopping`: whoever only listens is to go elsewhere.
     """
 
     ingest: Ingest
@@ -35,6 +37,7 @@ class Front:
     telemetry: Telemetry
     reply_log: Callable[[], ReplyLog]
     streams: set[object] = field(default_factory=set)
+    opening: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(OPENING_AT_ONCE))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -47,6 +50,7 @@ class Seen:
     tier: str = ""
     route: str | None = None
     request_id: str | None = None
+    refused: Refusal | None = None
 
 
 def front_of(request: Request) -> Front:

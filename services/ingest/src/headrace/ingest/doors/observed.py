@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headrace.bus.messages import Headers
 from headrace.ingest.decisions.may_admit import may_open
 from headrace.ingest.doors.front import Seen
+from headrace.ingest.doors.turned_away import CODE, TurnedAway
 from headrace.ingest.ports import GoneError
 from headrace.ingest.refusal import Refusal
 from headrace.runtime.logging import get_logger
@@ -57,6 +58,7 @@ class Observed:
         self._app, self._telemetry, self._max_open, self._face = app, telemetry, max_open, face
         self._metrics, self._open = HttpMetrics(telemetry.metrics), 0
         self._log = get_logger("http")
+        self._turned_away = TurnedAway(self._log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; probes pass unobserved."""
@@ -95,6 +97,7 @@ class Observed:
             self._log.exception("a door failed", path=scope["path"], request_id=scope["headrace"].request_id)
             refusal = mistake()
         if refusal is not None and not sent.status:
+            scope["headrace"].refused = refusal
             await self._face(scope["path"], refusal)(scope, receive, noting)
 
     def _count(self, by: int) -> None:
@@ -105,7 +108,10 @@ class Observed:
         route = _route(scope)
         self._metrics.requests.labels(route, str(sent.status), seen.tier).inc()
         self._metrics.seconds.labels(route).observe(took_ms / 1000)
-        log = self._log.warning if sent.status >= 500 else self._log.debug
+        turned_away = seen.refused is not None and seen.refused.code == CODE
+        if turned_away:
+            self._turned_away.one_more(route, self._telemetry.clock.now().boot_ms)
+        log = self._log.warning if sent.status >= 500 and not turned_away else self._log.debug
         log(
             "answered",
             method=scope["method"],
