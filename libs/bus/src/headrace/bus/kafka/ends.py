@@ -12,6 +12,7 @@ from headrace.bus.kafka.admin_types import ListOffsetsResultInfo, OffsetSpec
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
 from headrace.bus.kafka.narrowing import at
 from headrace.bus.messages import Place
+from headrace.bus.ports import BusUnavailableError
 
 
 class KafkaEndsAsked:
@@ -26,11 +27,15 @@ class KafkaEndsAsked:
         if not all(future.done() for future in self._futures.values()):
             return None
         try:
-            return {place: future.result().offset for place, future in self._futures.items()}
+            ends = {place: future.result().offset for place, future in self._futures.items()}
         except KafkaException as exception:
             raise self._admin.failure(
                 self._client, exception, "asking for the ends of logs failed"
             ) from exception
+        # A broker on its way down or up may leave an offset unset, and call that no error.
+        if unset := [place for place, end in ends.items() if end < 0]:
+            raise BusUnavailableError(f"the end of {unset[0].topic}/{unset[0].partition} isn't known yet")
+        return ends
 
 
 def _ask(client: AdminClient, places: Sequence[Place]) -> "dict[Place, Future[ListOffsetsResultInfo]]":

@@ -30,13 +30,13 @@ class Timed:
             self._clean()
 
     def due(self, now_ms: int) -> list[Tracked]:
-        """Those whose instant has come, earliest first; they are taken out."""
-        found = []
+        """Those whose instant has come, earliest first, each once however often it was entered; they are taken out."""
+        found: dict[Tracked, None] = {}
         while self._heap and self._heap[0][0] <= now_ms:
             instant, _, request = heappop(self._heap)
             if self._instant_of(request) == instant:
-                found.append(request)
-        return found
+                found[request] = None
+        return list(found)
 
     def first(self) -> Tracked | None:
         """The one whose instant is the earliest; it stays in."""
