@@ -60,3 +60,22 @@ def test_a_log_that_lost_its_end_and_grew_anew_stops_the_pool(
     second.stop()
     for each in (worker, owners, pool):
         each.close()
+
+
+def test_a_mere_change_of_leader_stops_nobody(broker: KafkaCluster, prefix: str) -> None:
+    pool = Pool(KafkaBus(KafkaConnection(broker.bootstrap)), prefix, policy())
+    worker, first = LiveWorker(pool), pool.scheduler("one")
+    pool.submit(3)
+    turn_until(pool, [first.turn, worker.turn], lambda: len(pool.results_read()) == 3)
+    for number in (4, 5):
+        broker.kill()
+        broker.restart()
+        pool.submit(1)
+        turn_until(pool, [first.turn, worker.turn], lambda number=number: len(pool.results_read()) >= number)  # type: ignore[misc]
+    first.stop()
+    second = pool.scheduler("two")
+    pool.submit(1)
+    turn_until(pool, [second.turn, worker.turn], lambda: len(pool.results_read()) >= 6)
+    second.stop()
+    worker.close()
+    pool.close()
