@@ -13,7 +13,7 @@ from headrace.bus.ports import END, START, Bus, BusUnavailableError, LoopReader
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import decode
-from headrace.contracts.commands import Cancel, Fence, Run
+from headrace.contracts.commands import Buried, Cancel, Fence, Run
 from headrace.contracts.control import ControlRecord
 from headrace.contracts.ids import AttemptId, boot_id, mint_request_id
 from headrace.contracts.lifecycle import Status
@@ -179,7 +179,9 @@ class Ownerships:
 
 
 class LiveWorker:
-    """Answers each `run` at once, or keeps it while `holding`. `ran`: how often each request was started."""
+    """Answers each `run` at once, or keeps it while `holding`. `ran`: how often each request was started. Once it was taken
+    for dead, it registers anew, as a worker does.
+    """
 
     def __init__(self, pool: Pool, *, limit: int = 4, name: str = "w", lane: int = 0) -> None:
         self.pool, self.limit, self.name = pool, limit, name
@@ -194,7 +196,8 @@ class LiveWorker:
         self._lane = pool.place(TopicKind.WORK, lane)
         pool.assign(self._reader, {self._lane: END})
         self._position = self._reader.position(self._lane)
-        self.boot, self._epoch = boot_id(pool.clock.now().wall_ms, f"{name:>10.10}".encode()), 0
+        self._boots = 0
+        self.boot, self._epoch = self._new_boot(), 0
         self._held: dict[AttemptId, Run] = {}
         self._answered: dict[AttemptId, Status] = {}
         self._reported_ms = 0
@@ -268,6 +271,8 @@ class LiveWorker:
         if isinstance(command, Fence):
             self._epoch = max(self._epoch, command.epoch)
             self.report()
+        elif isinstance(command, Buried) and command.boot == self.boot:
+            self._register_anew()
         elif isinstance(command, Run) and command.boot == self.boot and command.epoch >= self._epoch:
             self.ran[command.request.id] += 1
             self.values.append(received.value)
@@ -299,7 +304,18 @@ class LiveWorker:
         )
         self._send(message_of(self.pool.place(TopicKind.RESULTS, request.partition), result), run)
 
+    def _new_boot(self) -> str:
+        self._boots += 1
+        return boot_id(self.pool.clock.now().wall_ms, f"{self.name:>8.8}{self._boots:02}".encode())
+
+    def _register_anew(self) -> None:
+        self.boot = self._new_boot()
+        self._held.clear()
+        self.report()
+
     def _acknowledged(self, run: Run) -> None:
+        if run.attempt not in self._held:
+            return  # it belonged to a boot that was buried
         record = AttemptRecord(
             id=run.request.id,
             tenant=run.request.tenant,

@@ -53,3 +53,20 @@ def test_workers_that_come_and_leave_under_load_lose_and_repeat_nothing(pool: Po
     assert ran([*gone, *here]) == Counter(ids)
     scheduler.stop()
     here[0].close()
+
+
+def test_a_worker_that_was_taken_for_dead_begins_anew_and_the_pool_goes_on(pool: Pool) -> None:
+    scheduler, silent, other = pool.scheduler("one"), LiveWorker(pool), LiveWorker(pool, name="other")
+    silent.holding, boot = True, silent.boot
+    first = pool.submit(2)
+    turn_until(pool, [scheduler.turn, silent.turn], lambda: silent.ran == Counter(first))
+    turn_until(pool, [scheduler.turn, other.turn], lambda: len(pool.results_read()) == len(first))
+    other.leave()
+    then = pool.submit(2)
+    turn_until(pool, [scheduler.turn, silent.turn], lambda: silent.ran == Counter(first + then))
+    silent.holding = False
+    turn_until(pool, [scheduler.turn, silent.turn], lambda: len(pool.results_read()) == len(first + then))
+    assert silent.boot != boot
+    assert (silent.ran, other.ran) == (Counter(first + then), Counter(first))
+    scheduler.stop()
+    silent.close()

@@ -7,24 +7,23 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.bus.kafka import ends
-from headrace.bus.kafka.admin_client import RenewedAdminClient
+from headrace.bus.kafka.asking import KafkaAsked
 from headrace.bus.kafka.connection import KafkaConnection
 from headrace.bus.messages import Place
 from headrace.bus.ports import BusUnavailableError
 
 ONE, OTHER = Place("t", 0), Place("t", 1)
-Answers = Callable[[dict[Place, int]], ends.KafkaEndsAsked]
+Answers = Callable[[dict[Place, int]], KafkaAsked[Place, int]]
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    def make(offsets: dict[Place, int]) -> ends.KafkaEndsAsked:
+    def make(offsets: dict[Place, int]) -> KafkaAsked[Place, int]:
         futures: dict[Place, Future[SimpleNamespace]] = {place: Future() for place in offsets}
         for place, offset in offsets.items():
             futures[place].set_result(SimpleNamespace(offset=offset))
         monkeypatch.setattr(ends, "_ask", lambda *_: futures)
-        admin = RenewedAdminClient(KafkaConnection("127.0.0.1:1"), "test")
-        return ends.KafkaEndsAsked(admin, list(offsets))
+        return ends.KafkaEnds(KafkaConnection("127.0.0.1:1"), "test").ask(list(offsets))
 
     return make
 

@@ -130,7 +130,7 @@ class Owning:
         if outputs.checkpoint:
             self._state.begin(outputs.checkpoint)
             self._committing = True
-        paused = outputs.paused | {place for place, left in self._still_ahead.items() if left > 0}
+        paused = outputs.paused | set(+self._still_ahead) if self._ahead else outputs.paused
         if paused != self._paused:
             self._paused = paused
             self._reader.pause(paused)

@@ -17,10 +17,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _WAIT_S = ANSWER_WITHIN.total_seconds()
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
 class KafkaAsked(Generic[K, V]):
-    """As ports.Asked, of one future for each thing that was asked about. `pick` takes what is wanted of each answer."""
+    """As ports.Asked, of one future for each thing that was asked about. `pick` takes what is wanted of each answer, and
+    raises BusError where that isn't there. `left_out`: codes of errors by which a thing is left out of the answer.
+    """
 
     def __init__(
         self,
@@ -28,8 +31,11 @@ class KafkaAsked(Generic[K, V]):
         ask: Callable[[AdminClient], Mapping[K, Future[Any]]],
         pick: Callable[[Any], V],
         what: str,
+        *,
+        left_out: frozenset[int] = _GONE,
     ) -> None:
         self._admin, self._client, self._pick, self._what = admin, admin.current(), pick, what
+        self._left_out = left_out
         self._futures = ask(self._client)
 
     def answer(self) -> dict[K, V] | None:
@@ -41,12 +47,9 @@ class KafkaAsked(Generic[K, V]):
             try:
                 found[key] = self._pick(future.result())
             except KafkaException as exception:
-                if error_in(exception).code() not in _LEFT_OUT:
+                if error_in(exception).code() not in self._left_out:
                     raise self._admin.failure(self._client, exception, self._what) from exception
         return found
-
-
-_LEFT_OUT = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
 class KafkaTrims:

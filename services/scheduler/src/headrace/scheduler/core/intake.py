@@ -61,7 +61,7 @@ class Intake:
         one; anything else would be a request passed over, and that is never done in silence.
         """
         gap = range(partition.next_offset, received.offset)
-        if any(offset not in partition.finished for offset in gap):
+        if gap and any(offset not in partition.finished for offset in gap):
             self._state.count("gaps")
             self._state.notice(
                 "offsets were passed over: no record stands there", warning=True, topic=received.topic,
