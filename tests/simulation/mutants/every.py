@@ -8,7 +8,7 @@ from tests.simulation.mutants.answers import ANSWERS
 from tests.simulation.mutants.lives import LIVES
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.ownership import OWNERSHIP
-from tests.simulation.schedules import SCHEDULES
+from tests.simulation.schedules.every import SCHEDULES
 from tests.simulation.world.run import run_seed, silent_logs
 
 EVERY: tuple[Mutant, ...] = (*OWNERSHIP, *LIVES, *ANSWERS)

@@ -119,6 +119,14 @@ class Scene(World):
         """Let time go by until a backend has it."""
         self.until(lambda: len(self.runs_of(asked)) >= times, "a run of a request")
 
+    def running(self, *, last_ms: int, fail_as: FailureKind | None = None) -> Asked:
+        """Begins, and lets a backend have a request: for so long, and as any after it, until `calls` says otherwise."""
+        self.begin()
+        self.calls(last_ms=last_ms, fail_as=fail_as)
+        asked = self.submit()
+        self.until_runs(asked)
+        return asked
+
     def out(self, kind: TopicKind, duration_ms: int, partition: int = 0) -> None:
         """A partition isn't available."""
         self.stage.broker.logs[place(kind, partition)].out_until_ms = self.stage.now_ms + duration_ms
@@ -167,13 +175,11 @@ class Scene(World):
         for worker in self.workers:
             worker.lasts_ms, worker.fails_as = last_ms, fail_as
 
-    def other_worker(self, worker: SimWorker) -> SimWorker:
-        """Another one."""
-        return next(other for other in self.workers if other is not worker)
-
-    def worker_of(self, run: Ran) -> SimWorker:
-        """Who ran it."""
-        return next(worker for worker in self.workers if run in worker.runs)
+    def worker_of(self, asked: Asked) -> SimWorker:
+        """Who has run a request, while only one has."""
+        return next(
+            worker for worker in self.workers if any(r.request == asked.record.id for r in worker.runs)
+        )
 
     def settled(self) -> list[str]:
         """Let all come to rest; what is wrong then."""
