@@ -5,13 +5,29 @@ protocol isn't tested.
 """
 
 from tests.simulation.mutants.answers import ANSWERS
-from tests.simulation.mutants.lives import LIVES
+from tests.simulation.mutants.deaths import DEATHS
+from tests.simulation.mutants.drains import DRAINS
+from tests.simulation.mutants.endings import ENDINGS
+from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.mutant import Mutant
+from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
+from tests.simulation.mutants.reports import REPORTS
+from tests.simulation.mutants.retries import RETRIES
 from tests.simulation.schedules.every import SCHEDULES
 from tests.simulation.world.run import run_seed, silent_logs
 
-EVERY: tuple[Mutant, ...] = (*OWNERSHIP, *LIVES, *ANSWERS)
+EVERY: tuple[Mutant, ...] = (
+    *OWNERSHIP,
+    *LEASES,
+    *DRAINS,
+    *OUTCOMES,
+    *REPORTS,
+    *DEATHS,
+    *RETRIES,
+    *ENDINGS,
+    *ANSWERS,
+)
 
 
 def killed_by(killer: int | str) -> str | None:
