@@ -1,0 +1,121 @@
+"""What really happened in a run, from its logs and its database: what its judges go by. Made by world.judge.
+
+Invariant: it asks no product code what happened, and calls nothing right or wrong.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.bus.messages import Place
+from headrace.contracts.codec import decode
+from headrace.contracts.outcomes import ResultRecord
+from headrace.contracts.reports import Report, Tick
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.topics import TopicKind
+from tests.simulation.world.broker import Log
+from tests.simulation.world.stage import TIERS, place
+
+if TYPE_CHECKING:
+    from tests.simulation.world.run import World
+
+_TICKS_TO_DEATH = 8
+
+
+class Evidence:
+    """One run's. `rows`: what is stored, by request; `results`: its terminal records; `deaths`: boot -> when it was dead by
+    the log; `firsts`: where each request stands first, as (topic, partition, offset).
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world, self.stage = world, world.stage
+        self.rows = world.database.results()
+        self.results = self._first_results()
+        self.deaths = self._deaths()
+        self.firsts: dict[str, tuple[str, int, int]] = {}
+        for request_id, where in self._requests():
+            self.firsts.setdefault(request_id, where)
+
+    def of(self, kind: TopicKind) -> list[tuple[int, Any]]:
+        """(virtual ms, record) of all of a topic, partition by partition in log order."""
+        topic = place(kind).topic
+        return [
+            (entry.at_ms, decode(kind, entry.received.header))
+            for where, log in self.stage.broker.logs.items()
+            if where.topic == topic
+            for entry in log.entries
+            if entry.received is not None
+        ]
+
+    def ended_at(self) -> Iterator[tuple[str, int]]:
+        """(request, when its first terminal record was written)."""
+        seen: set[str] = set()
+        for at_ms, record in self.of(TopicKind.RESULTS):
+            if record.id not in seen:
+                seen.add(record.id)
+                yield record.id, at_ms
+
+    def request_at(self, topic: str, partition: int, offset: int) -> RequestRecord | None:
+        """The request that stands there; None: what stands there is none."""
+        entry = self.stage.broker.logs[Place(topic, partition)].entries[offset]
+        header = None if entry.received is None else entry.received.header
+        if header is None or not header.startswith(b'{"type"'):
+            return None
+        record: RequestRecord = decode(TopicKind.REQUESTS, header)
+        return record
+
+    def undecodable(self) -> Iterator[int]:
+        """The offsets at which no request stands."""
+        for log in self._request_logs():
+            for offset in range(log.end):
+                if self.request_at(log.place.topic, log.place.partition, offset) is None:
+                    yield offset
+
+    def _first_results(self) -> dict[str, list[ResultRecord]]:
+        found: defaultdict[str, list[ResultRecord]] = defaultdict(list)
+        for _, record in self.of(TopicKind.RESULTS):
+            found[record.id].append(record)
+        return found
+
+    def _requests(self) -> Iterator[tuple[str, tuple[str, int, int]]]:
+        for log in self._request_logs():
+            for offset in range(log.end):
+                where = (log.place.topic, log.place.partition, offset)
+                record = self.request_at(*where)
+                if record is not None:
+                    yield record.id, where
+
+    def _deaths(self) -> dict[str, int]:
+        """Boot -> when it was dead, by the log of reports and ticks alone: what its worker held may be run again then."""
+        reported: dict[str, dict[int, int]] = {}
+        ticks: defaultdict[int, set[int]] = defaultdict(set)
+        found: dict[str, int] = {}
+        for at_ms, record in self.of(TopicKind.WORKERS):
+            if isinstance(record, Tick):
+                ticks[record.epoch].add(record.number)
+                for boot, before in reported.items():
+                    if any(
+                        len(seen) - before.get(epoch, 0) >= _TICKS_TO_DEATH for epoch, seen in ticks.items()
+                    ):
+                        found.setdefault(boot, at_ms)
+            elif isinstance(record, Report) and record.boot not in found:
+                reported[record.boot] = {epoch: len(seen) for epoch, seen in ticks.items()}
+        return found
+
+    def _request_logs(self) -> list[Log]:
+        topics = {place(TopicKind.REQUESTS, tier=tier).topic for tier in TIERS}
+        return [log for where, log in self.stage.broker.logs.items() if where.topic in topics]
+
+
+def text_of(body: object) -> str | None:
+    """The text of a stored answer; None where there is none."""
+    assert isinstance(body, bytes)
+    try:
+        choices = msgspec.json.decode(body)["choices"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return None
+    return str(choices[0]["message"]["content"])
