@@ -16,7 +16,7 @@ from headrace.bus.ports import FencedError
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.checkpoints import Finished
 from headrace.contracts.clock import Now
-from headrace.contracts.ids import AttemptId
+from headrace.contracts.ids import AttemptId, mint_request_id
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind, required_topics
 from headrace.contracts.values import Origin, Payload
@@ -161,8 +161,12 @@ class Untraced:
 
 
 def request_of(number: int) -> RequestRecord:
+    made = mint_request_id(
+        b"k" * 32, tenant="a", pool=POOL, tier="batch", partition=REQUESTS.partition, wall_ms=WALL,
+        random=number.to_bytes(10, "big"),
+    )  # fmt: skip
     return RequestRecord(
-        id=f"req_{number}", tenant="a", pool=POOL, tier="batch", partition=REQUESTS.partition, model="m", route="/r",
+        id=made, tenant="a", pool=POOL, tier="batch", partition=REQUESTS.partition, model="m", route="/r",
         accepted_ms=WALL, payload=Payload(size=2), gateway=0,
     )  # fmt: skip
 

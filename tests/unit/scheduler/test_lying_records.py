@@ -11,6 +11,7 @@ from headrace.contracts.codec import HEADER
 from headrace.contracts.commands import Cancel, Run
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.failures import FailureKind, rule_of
+from headrace.contracts.ids import mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.partitions import partition_of
@@ -68,9 +69,12 @@ def set_to(**fields: object) -> Lie:
     return lambda document: document.update(fields)
 
 
-def request(wall: int) -> RequestRecord:
+def request(wall: int, tier: str = "batch") -> RequestRecord:
+    made = mint_request_id(
+        b"k" * 32, tenant="a", pool=POOL, tier=tier, partition=PARTITION, wall_ms=wall, random=bytes(10)
+    )
     return RequestRecord(
-        id="req_lie", tenant="a", pool=POOL, tier="batch", partition=PARTITION, model="m", route="/r",
+        id=made, tenant="a", pool=POOL, tier="batch", partition=PARTITION, model="m", route="/r",
         accepted_ms=wall, payload=Payload(size=2), gateway=0,
     )  # fmt: skip
 
@@ -89,6 +93,8 @@ def request(wall: int) -> RequestRecord:
         (set_to(pool="other"), K.UNKNOWN_POOL),
         (set_to(tier="interactive"), K.LYING_RECORD),
         (set_to(partition=1 - PARTITION), K.LYING_RECORD),
+        (set_to(id="nonsense"), K.LYING_RECORD),
+        (set_to(tenant="a\0b"), K.LYING_RECORD),
     ],
 )
 def test_a_lying_request_is_dead_lettered_by_its_own_reason(
@@ -106,6 +112,29 @@ def test_a_lying_request_is_dead_lettered_by_its_own_reason(
     case.answer(case.commands(Run)[0], Verdict.DONE, status=Status.SUCCEEDED)
     case.run(300)
     assert counters(case) == before
+
+
+@pytest.mark.parametrize("pool", [POOL, "other"])
+def test_a_request_whose_id_names_another_place_ends_nobody_elses(case: Case, pool: str) -> None:
+    where = place(TopicKind.REQUESTS, PARTITION, "batch")
+    lie = request(case.world.now.wall_ms, "interactive")
+    case.world.append(altered(message_of(where, lie, b"{}"), set_to(pool=pool)))
+    case.run(1_500)
+    assert reasons(case) == [K.LYING_RECORD if pool == POOL else K.UNKNOWN_POOL]
+    assert (case.results(), case.commands(Run)) == ([], [])
+    assert state_of(case).partitions.by_place[where].finished.prefix == 1
+
+
+def test_a_lie_under_the_id_of_another_record_is_kept_and_ends_nothing(case: Case) -> None:
+    honest = case.submit()
+    lie = message_of(place(TopicKind.REQUESTS, PARTITION, "batch"), honest, b"{}")
+    case.world.append(altered(lie, set_to(tier="interactive")))
+    case.run(1_500)
+    assert reasons(case) == [K.LYING_RECORD]
+    assert case.results() == []
+    case.answer(case.commands(Run)[0], Verdict.DONE, status=Status.SUCCEEDED)
+    case.run(500)
+    assert not state_of(case).tracked
 
 
 def test_a_tombstone_is_told_from_junk_in_every_log(case: Case) -> None:
@@ -130,6 +159,7 @@ ATTEMPT_LIES: list[tuple[Lie, FailureKind]] = [
     (set_to(attempt=[1, 99]), K.LYING_ATTEMPT),
     (set_to(attempt=[1, 0]), K.LYING_ATTEMPT),
     (set_to(attempt=[0, 1]), K.LYING_ATTEMPT),
+    (set_to(worker="w\0"), K.LYING_ATTEMPT),
 ]
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode, find_header
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.lies import holds_nul
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.topics import TopicKind
-from headrace.result_delivery.decisions.refusing import Headers, Refusal, holds_nul
+from headrace.result_delivery.decisions.refusing import Headers, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,8 @@ class Outcome:
 
 def outcome_of(partition: int, value: bytes | None, headers: Headers) -> Outcome | Refusal:
     """The result that a record of this partition holds, or why it holds none."""
-    header = find_header(headers)
     try:
-        record: ResultRecord = decode(TopicKind.RESULTS, header)
+        record: ResultRecord = decode(TopicKind.RESULTS, find_header(headers))
     except UndecodableError as error:
         return Refusal(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
     if value is None:
@@ -35,7 +35,7 @@ def outcome_of(partition: int, value: bytes | None, headers: Headers) -> Outcome
     if record.partition != partition:
         detail = f"a result that says partition {record.partition} stands in partition {partition}"
         return Refusal(FailureKind.LYING_RECORD, detail, record.id, record.tenant)
-    if holds_nul(header, *_texts(record)):
+    if holds_nul(*_texts(record)):
         detail = "a result names its request, tenant or place with a NUL character, which SQL can't store"
         return Refusal(FailureKind.LYING_RECORD, detail)
     trace = tuple((name, content) for name, content in headers if name in TRACE_HEADERS)

@@ -18,8 +18,3 @@ class Refusal:
     detail: str
     id: str | None = None
     tenant: str | None = None
-
-
-def holds_nul(header: bytes | None, *texts: str | None) -> bool:
-    """PostgreSQL stores no NUL in a text: such a record would block its partition for ever. JSON always escapes it."""
-    return b"\\u0000" in (header or b"") and any("\0" in text for text in texts if text)

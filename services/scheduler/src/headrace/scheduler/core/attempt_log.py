@@ -10,6 +10,7 @@ from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.lies import Lie, lie_in_attempt
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
@@ -19,7 +20,7 @@ from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
-from headrace.scheduler.decisions.is_it_true import Before, Known, Lie, lie_in_attempt, lie_in_order
+from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
 from headrace.scheduler.decisions.what_it_costs import spent_cost
 from headrace.scheduler.state.tracked import Phase, Tracked
 
@@ -64,13 +65,12 @@ class AttemptLog:
     def _lie_in(self, record: AttemptRecord, partition: int) -> Lie | None:
         state, tracked = self._state, self._state.tracked.get(record.id)
         at = state.partitions.of(record.origin)
-        if at is None:
-            return FailureKind.LYING_ATTEMPT, "Its request isn't of this pool."
-        known = None if tracked is None else Known(tracked.origin, tracked.record.tenant)
-        pool, tier = state.setting.pool, at.tier
-        return lie_in_attempt(record, partition=partition, pool=pool, tier=tier, known=known) or lie_in_order(
-            record, last_issued=AttemptId(state.epoch, state.sequence), before=self._before(record, tracked)
-        )
+        tier = None if at is None else at.tier
+        lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition)
+        if lie is None and tracked is not None:
+            lie = lie_about_request(record, Known(tracked.origin, tracked.record.tenant))
+        last_issued = AttemptId(state.epoch, state.sequence)
+        return lie or lie_in_order(record, last_issued=last_issued, before=self._before(record, tracked))
 
     def _before(self, record: AttemptRecord, tracked: Tracked | None) -> Before | None:
         """The latest attempt of its request that is known, and its count."""

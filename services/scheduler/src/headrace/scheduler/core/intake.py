@@ -3,12 +3,15 @@
 Invariant: every record read becomes tracked, or is finished as a duplicate, or ends as a dead letter; none is skipped.
 """
 
+from typing import TypedDict
+
 import msgspec
 
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Headers, Received
 from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.lies import Lie, lie_in_request
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
@@ -23,6 +26,14 @@ from headrace.scheduler.decisions.what_it_costs import expected_cost
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.tracked import Phase, Tracked
+
+
+class _Place(TypedDict):
+    """What the header of a record says that stands there, if it is true."""
+
+    pool: str
+    tier: str
+    partition: int
 
 
 class Intake:
@@ -50,11 +61,13 @@ class Intake:
             self._endings.refuse_record(received, failure_of(reason_of(received, error), str(error)))
             return
         origin = Origin(received.topic, received.partition, received.offset)
+        lie = lie_in_request(record, **self._place_of(partition))
         if self._is_duplicate(record, origin):
-            partition.finish(received.offset)
-            self._state.count("duplicates")
-            return
-        self._take(received, record, origin, partition)
+            self._pass(received, partition, lie)
+        elif lie is not None:
+            self._refuse(received, record, origin, partition, lie)
+        else:
+            self._take(received, record, origin, partition)
 
     def _tell_of_gap(self, partition: RequestPartition, received: Received) -> None:
         """Offsets that nobody handed out and nobody finished. Only a transaction's marker, which nobody writes there, makes
@@ -74,28 +87,48 @@ class Intake:
         known = record.id in state.recent or record.id in state.tracked
         return known or (held is not None and held.origin != origin)
 
+    def _pass(self, received: Received, partition: RequestPartition, lie: Lie | None) -> None:
+        """Not once more; the bytes of one that lies are kept, but its id is another record's, which they don't end."""
+        if lie is not None:
+            self._endings.refuse_record(received, failure_of(*lie))
+            return
+        partition.finish(received.offset)
+        self._state.count("duplicates")
+
+    def _refuse(
+        self, received: Received, record: RequestRecord, origin: Origin, partition: RequestPartition, lie: Lie
+    ) -> None:
+        """Its caller is told, unless it isn't certain who that is."""
+        place = self._place_of(partition)
+        there = msgspec.structs.replace(record, **place)
+        if lie_in_request(there, **place) is None:
+            tracked = self._keep(received, there, origin, partition)
+            self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(*lie))
+        else:
+            self._endings.refuse_record(received, failure_of(*lie))
+
     def _take(
         self, received: Received, record: RequestRecord, origin: Origin, partition: RequestPartition
     ) -> None:
-        state, pool = self._state, self._state.setting.pool
-        true = {"pool": pool, "tier": partition.tier, "partition": received.partition}
-        lies = [name for name, value in true.items() if getattr(record, name) != value]
-        if lies:
-            record = msgspec.structs.replace(
-                record, pool=pool, tier=partition.tier, partition=received.partition
-            )
-        tracked = self._track(received, record, origin)
-        state.tracked[record.id] = tracked
-        state.cancels.wake(record.id)
-        partition.hold(len(tracked.value))
-        if lies:
-            detail = f"Its header's {', '.join(lies)} isn't that of the topic it stands in."
-            kind = FailureKind.UNKNOWN_POOL if "pool" in lies else FailureKind.LYING_RECORD
-            self._dead_letter(tracked, kind, detail)
-        elif not tracked.value and record.payload.inline:
-            self._dead_letter(tracked, FailureKind.EMPTY_RECORD)
+        tracked = self._keep(received, record, origin, partition)
+        if not tracked.value and record.payload.inline:
+            self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(FailureKind.EMPTY_RECORD))
         else:
             self._place(tracked)
+
+    def _keep(
+        self, received: Received, record: RequestRecord, origin: Origin, partition: RequestPartition
+    ) -> Tracked:
+        tracked = self._track(received, record, origin)
+        self._state.tracked[record.id] = tracked
+        self._state.cancels.wake(record.id)
+        partition.hold(len(tracked.value))
+        return tracked
+
+    def _place_of(self, partition: RequestPartition) -> _Place:
+        return {
+            "pool": self._state.setting.pool, "tier": partition.tier, "partition": partition.place.partition
+        }  # fmt: skip
 
     def _track(self, received: Received, record: RequestRecord, origin: Origin) -> Tracked:
         tier = self._state.setting.policy.tiers[record.tier]
@@ -137,9 +170,6 @@ class Intake:
             return None if before is None else before.gave_up
         exhausted = before.attempts >= self._state.setting.pool_policy.max_attempts and not before.deaths
         return FailureKind.ATTEMPTS_EXHAUSTED if exhausted else None
-
-    def _dead_letter(self, tracked: Tracked, kind: FailureKind, detail: str = "") -> None:
-        self._endings.end(tracked, Status.DEAD_LETTERED, failure_of(kind, detail))
 
 
 def _trace_of(headers: Headers) -> Headers:

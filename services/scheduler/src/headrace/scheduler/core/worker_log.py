@@ -12,6 +12,7 @@ from headrace.bus.ports import Confirmation
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.lies import Lie
 from headrace.contracts.reports import Gone, Held, Report, Tick, WorkerRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
@@ -21,7 +22,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.twins import tell_of_a_twin
 from headrace.scheduler.decisions.is_dead import deaf_too_long
-from headrace.scheduler.decisions.is_it_true import Lie, lie_in_report
+from headrace.scheduler.decisions.is_it_true import lie_in_report
 from headrace.scheduler.decisions.what_it_costs import raised_charge
 from headrace.scheduler.state.held import Absence, HeldAttempt
 from headrace.scheduler.state.tracked import Phase
