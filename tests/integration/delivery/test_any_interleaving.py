@@ -91,8 +91,8 @@ class History:
             partition = number % PARTITIONS
             messages.append(self.record(number, partition, sequence))
         if self.dice.random() < 0.1:
-            self.garbage += 1
             where = self.dice.choice(READ), self.dice.randrange(PARTITIONS)
+            self.garbage += where[0] == RESULTS
             messages.append(Message(*where, b"raw", ((HEADER, b"!"),)))
         produce(self.bus, messages)
 

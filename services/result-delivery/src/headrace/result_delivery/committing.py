@@ -1,13 +1,14 @@
 """Commits what was read, in one SQL transaction: positions, results, requests, ledger, outbox. Called by the service.
 
 Invariant: a batch is committed whole or not at all, by the member that the positions say it belongs to, and only after each
-record in it that was refused is in `dlq`.
+record in it that was refused, and is ours to bury, is in `dlq`.
 """
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from headrace.bus.messages import Received
+from headrace.contracts.failures import FailureKind
 from headrace.result_delivery.decisions.is_it_a_result import Outcome
 from headrace.result_delivery.decisions.refusing import Refusal
 from headrace.result_delivery.decisions.what_to_commit import Commit, Found, what_to_commit
@@ -24,6 +25,7 @@ from headrace.runtime.logging import get_logger
 
 PATIENCE = timedelta(seconds=1)
 """How long one turn waits for dead letters to be confirmed."""
+_MINUTE_MS = 60_000
 
 
 class _StrangersError(Exception):
@@ -51,6 +53,7 @@ class Committing:
         """`id_of`: the id of a topic by its name."""
         self._store, self._outbox, self._letters, self._id_of = store, outbox, letters, id_of
         self._destinations, self._clock, self._metrics = destinations, clock, metrics
+        self._left, self._tell_left_ms = 0, clock.now().boot_ms
         self._log = get_logger("committing")
 
     def commit(self, intake: Intake) -> None:
@@ -115,9 +118,22 @@ class Committing:
             )
         self._metrics.requests.inc(len(commit.requests))
         self._metrics.attempts.inc(len(commit.ledger))
+        self._tell_of_left(commit.left)
         for request_id in commit.suppressed:
             self._metrics.suppressed.inc()
             self._log.info("later result suppressed", request_id=request_id)
+
+    def _tell_of_left(self, reasons: list[FailureKind]) -> None:
+        """A flood of junk is a line a minute."""
+        for reason in reasons:
+            self._metrics.left_to_owner.labels(reason.value).inc()
+        self._left += len(reasons)
+        now_ms = self._clock.now().boot_ms
+        if self._left and now_ms >= self._tell_left_ms:
+            self._log.warning(
+                "records can't be stored: the owner of their pool dead-letters them", records=self._left
+            )
+            self._left, self._tell_left_ms = 0, now_ms + _MINUTE_MS
 
 
 def _refused(intake: Intake) -> list[tuple[Received, Refusal]]:

@@ -1,6 +1,6 @@
 """What each record of the three logs holds, by the topic it stands in. Called by the intake for each record that is ours.
 
-Invariant: a record holds a result, an attempt, a request, or is refused with a reason; nothing else happens to it.
+Invariant: a record holds a result, an attempt, a request, or is refused with a reason and by whom its letter is written.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from headrace.contracts.values import Origin
 from headrace.result_delivery.decisions.is_it_a_request import accepted_of
 from headrace.result_delivery.decisions.is_it_a_result import Outcome, outcome_of
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted, attempted_of
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.refusing import LeftToOwner, Refusal
 from headrace.result_delivery.decisions.what_to_commit import Found
 
 
@@ -58,6 +58,8 @@ class Judging:
     def judge(self, record: Received) -> Judged:
         """What this record holds."""
         found = self._by_topic[record.topic](record)
+        if isinstance(found, Refusal) and record.topic in self.pool_of:
+            found = LeftToOwner(found.reason)
         kept = record if isinstance(found, Refusal | Attempted) else None
         return Judged(record.place, record.offset, found, kept)
 

@@ -1,4 +1,4 @@
-"""Dead-letters records of the three logs that can't be stored. Called by the service before it commits a batch.
+"""Dead-letters what of the three logs can't be stored and is ours to bury. Called by the service before it commits a batch.
 
 Invariant: a position passes a refused record only after `dlq` has confirmed it; what is confirmed isn't sent again while
 this process lives.

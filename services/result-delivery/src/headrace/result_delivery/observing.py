@@ -18,6 +18,11 @@ class DeliveryMetrics:
             "attempts_booked_total", "Finished attempts that were booked, duplicates included."
         )
         self.dead_letters = metrics.counter("dlq_total", "Records that were dead-lettered.", ("reason",))
+        self.left_to_owner = metrics.counter(
+            "left_to_owner_total",
+            "Refused records of which the pool's owner writes the dead letter.",
+            ("reason",),
+        )
         self.commit_seconds = metrics.histogram(
             "commit_seconds", "How long a batch's SQL transaction took.", buckets=LATENCY_BUCKETS
         )

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import ResultRecord
 from headrace.result_delivery.decisions.is_it_a_request import Accepted
 from headrace.result_delivery.decisions.is_it_a_result import Outcome
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
+from headrace.result_delivery.decisions.refusing import LeftToOwner
 from headrace.result_delivery.decisions.what_to_book import LedgerRow, RequestRow, ledger_row, request_row
 from headrace.result_delivery.decisions.what_to_tell import Destinations, OutboxMessage, messages_of
 
@@ -53,13 +55,14 @@ class ResultRow(TypedDict):
     body: bytes
 
 
-Found = Outcome | Accepted | Attempted
-"""What a record may hold."""
+Found = Outcome | Accepted | Attempted | LeftToOwner
+"""What a record may hold, with what is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Rows to insert, what to tell once they are committed, and the ids of the results that came too late.
+    """Rows to insert, what to tell once they are committed, the ids of the results that came too late, and why records are
+    left to the owners of their pools.
 
     Rows of `ledger` and `requests` may be there already: whoever inserts them leaves those as they are.
     """
@@ -69,6 +72,7 @@ class Commit:
     suppressed: list[str] = field(default_factory=list)
     ledger: list[LedgerRow] = field(default_factory=list)
     requests: list[RequestRow] = field(default_factory=list)
+    left: list[FailureKind] = field(default_factory=list)
 
 
 def what_to_commit(
@@ -90,6 +94,8 @@ def what_to_commit(
                 if key not in booked:
                     booked.add(key)
                     commit.ledger.append(ledger_row(found, committed_ms))
+            case LeftToOwner(reason):
+                commit.left.append(reason)
             case Accepted(record):
                 if record.id not in noted:
                     noted.add(record.id)

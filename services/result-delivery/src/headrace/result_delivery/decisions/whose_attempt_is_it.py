@@ -1,6 +1,7 @@
 """Is this attempt billed to whom its request belongs? Asked by committing, in its transaction: SQL may know the request.
 
 Invariant: an attempt that names another tenant than its request did is refused: nobody pays for somebody else.
+Its dead letter is ours to write: the pool's owner knows a request only while it holds it, SQL as long as results are kept.
 """
 
 from collections.abc import Iterable, Mapping

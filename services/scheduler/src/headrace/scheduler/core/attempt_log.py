@@ -1,7 +1,8 @@
 """Reads `attempts`: settles counters, finishes requests, puts failed ones back. Called by PoolCore for each record.
 
 Invariant: any Done or Dead finishes its request, whichever attempt it came from; a RetryAt is stale once a greater attempt of
-the request is known; an attempt is settled once; a record that can't be read or lies moves nothing and is dead-lettered.
+the request is known; an attempt is settled once; a record that can't be read or lies moves nothing and is dead-lettered,
+here or by result-delivery.
 """
 
 from headrace.bus.dead_letters import reason_of
@@ -24,6 +25,7 @@ from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_req
 from headrace.scheduler.decisions.what_it_costs import spent_cost
 from headrace.scheduler.state.tracked import Phase, Tracked
 
+_MINUTE_MS = 60_000
 _HANDED_BACK = frozenset({FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED})
 
 
@@ -41,6 +43,7 @@ class AttemptLog:
     ) -> None:
         self._state, self._finishing, self._returning = state, finishing, returning
         self._commands, self._endings, self._suspicion = commands, endings, suspicion
+        self._tell_left_ms = 0
 
     def read(self, received: Received) -> None:
         """One record."""
@@ -56,11 +59,25 @@ class AttemptLog:
             return
         lie = self._lie_in(record, received.partition)
         if lie is not None:
-            self._endings.bury(received, *lie)
+            self._refuse(received, lie)
         elif record.attempt.epoch > state.epoch:
             state.greater_epoch = record.attempt.epoch
         else:
             self._fold(record)
+
+    def _refuse(self, received: Received, lie: Lie) -> None:
+        """Whose a request is SQL knows for longer than we do: result-delivery, which reads it too, buries such a record."""
+        if lie.kind is not FailureKind.FOREIGN_TENANT:
+            self._endings.bury(received, *lie)
+            return
+        state = self._state
+        state.count("left_to_delivery")
+        if state.now.boot_ms >= self._tell_left_ms:
+            self._tell_left_ms = state.now.boot_ms + _MINUTE_MS
+            state.notice(
+                "attempts of other tenants than their requests': result-delivery dead-letters them", warning=True,
+                topic=received.topic, partition=received.partition, offset=received.offset,
+            )  # fmt: skip
 
     def _lie_in(self, record: AttemptRecord, partition: int) -> Lie | None:
         state, tracked = self._state, self._state.tracked.get(record.id)
