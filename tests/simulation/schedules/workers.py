@@ -41,7 +41,7 @@ def _a_paused_worker_finds_an_old_run(*, lags: bool) -> list[str]:
     scene.run_for(6_000)
     second.start()
     scene.until(scene.all_serve, "a worker")
-    second.backend_down_until_ms = scene.stage.now_ms + 3_000
+    second.backend.down_until_ms = scene.stage.now_ms + 3_000
     scene.run_for(2_500)
     asked = scene.callers.submit_now()
     first.pause(8_000)
@@ -176,7 +176,7 @@ def a_worker_hands_back_again_and_again() -> list[str]:
         scene.run_for(3_000)
         if scene.runs_of(asked):
             break
-        worker.backend_down_until_ms = scene.stage.now_ms
+        worker.backend.down_until_ms = scene.stage.now_ms
     bad = scene.settled()
     dead = scene.database.results().get(asked.record.id, {}).get("status") == "dead_lettered"
     return wrong_if(dead, "D: what never started has used up its attempts") + bad

@@ -1,4 +1,4 @@
-"""Simulated calls of a backend: how long each takes, what it says on the way and what it comes to. Used by world.workers.
+"""Simulated calls of a backend: how long each takes, what it says on the way and what it comes to. Used by world.backend.
 
 Invariant: an answer's text is a function of the request, and of the attempt where the request says so; so what readers
 were sent can be compared with what is stored.

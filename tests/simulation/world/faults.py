@@ -131,9 +131,9 @@ class Faults:
         workers = [p for p in self._processes if isinstance(p, SimWorker) and p.alive]
         if workers:
             worker = self._stage.rng.choice(workers)
-            worker.backend_down_until_ms = self._stage.now_ms + self._stage.rng.choice((500, 3_000, 8_000))
+            worker.backend.down_until_ms = self._stage.now_ms + self._stage.rng.choice((500, 3_000, 8_000))
             self._stage.saw("backend down")
-            self._stage.note(worker.name, f"its backend doesn't answer until {worker.backend_down_until_ms}")
+            self._stage.note(worker.name, f"its backend doesn't answer until {worker.backend.down_until_ms}")
 
     def _end(self) -> None:
         stage = self._stage

@@ -173,7 +173,7 @@ class Scene(World):
     def calls(self, *, last_ms: int | None = None, fail_as: FailureKind | None = None) -> None:
         """How backends' calls go from now on."""
         for worker in self.workers:
-            worker.lasts_ms, worker.fails_as = last_ms, fail_as
+            worker.backend.lasts_ms, worker.backend.fails_as = last_ms, fail_as
 
     def worker_of(self, asked: Asked) -> SimWorker:
         """Who has run a request, while only one has."""

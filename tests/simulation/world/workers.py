@@ -1,7 +1,7 @@
 """A worker in the simulated world: the product's own WorkerCore, and a thin driver that does what its outputs say.
 
 Made by world.run. What the driver does is what headrace.inference_worker.service does, but for the calls, which are
-simulated (world.calls). Invariant: it decides nothing.
+simulated (world.backend). Invariant: it decides nothing.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,8 @@ from headrace.bus.messages import Message, Received, message_of
 from headrace.bus.ports import BusError
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Buried, Run
-from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import AttemptId, boot_id
-from headrace.contracts.replies import Chunk
+from headrace.contracts.ids import boot_id
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Payload
-from headrace.inference_worker.outcome import Outcome
 from headrace.inference_worker.protocol.core import WorkerCore
 from headrace.inference_worker.protocol.inputs import (
     BackendSeen,
@@ -26,7 +22,6 @@ from headrace.inference_worker.protocol.inputs import (
     Input,
     LaneFound,
     LaneRead,
-    Progress,
     StopAsked,
     Work,
     Written,
@@ -47,7 +42,8 @@ from headrace.inference_worker.protocol.outputs import (
 )
 from headrace.inference_worker.registration import Identity, Registration
 from headrace.inference_worker.timings import Timings, ms
-from tests.simulation.world.calls import Call, Ran, aborted, events_of_words, outcome_of, words_of
+from tests.simulation.world.backend import Backend
+from tests.simulation.world.calls import Ran
 from tests.simulation.world.clients import SimBus, run_now
 from tests.simulation.world.process import Process
 from tests.simulation.world.producing import Writing
@@ -60,33 +56,25 @@ _BATCH = 100
 
 
 class SimWorker(Process):
-    """One worker. `runs`: what its backend really ran. `fail_share`: how many of its calls fail."""
+    """One worker. `fail_share`: how many of its calls fail."""
 
     def __init__(
         self, stage: Stage, name: str, *, limit: int, longest_ms: int, fail_share: float, drain_grace: timedelta
     ) -> None:  # fmt: skip
         super().__init__(stage, name)
-        self.runs: list[Ran] = []
-        self._limit, self._longest_ms, self._fail_share = limit, longest_ms, fail_share
-        self._timings = Timings(drain_grace=drain_grace)
+        self.backend = Backend(stage, name, longest_ms=longest_ms, fail_share=fail_share)
+        self._limit, self._timings = limit, Timings(drain_grace=drain_grace)
         self._last_boot_ms = 0
         self._zombie = False
         self.stopping = False
-        self.backend_down_until_ms = self._probed_ms = 0
-        self.lasts_ms: int | None = None
-        """How long each call lasts, and what it comes to: for written schedules."""
-        self.fails_as: FailureKind | None = None
+        self._probed_ms = 0
         self.forget()
 
     def forget(self) -> None:
         """As Process.forget. Its calls break off."""
-        for call in getattr(self, "_calls", {}).values():
-            self._over(call, "its worker died", disturbed=True)
-        self._leave_unwritten()
+        self.backend.give_up("its worker died")
         self._core: WorkerCore | None = None
         self._inputs: list[Input] = []
-        self._calls: dict[AttemptId, Call] = {}
-        self._unwritten: dict[AttemptId, Ran] = {}
         self._lane: tuple[str, Cursors] | None = None
 
     def begin(self) -> None:
@@ -101,8 +89,8 @@ class SimWorker(Process):
     def stop(self) -> None:
         """SIGTERM: drains."""
         if self.alive:
-            self.stage.note(self.name, f"is told to stop, holding {len(self._calls)} calls")
-            self.stage.saw("drain under load", bool(self._calls))
+            self.stage.note(self.name, f"is told to stop, holding {self.backend.under_way} calls")
+            self.stage.saw("drain under load", bool(self.backend.under_way))
             self.stage.saw("drain")
             self.stopping = True
             self._tell(StopAsked())
@@ -118,24 +106,20 @@ class SimWorker(Process):
         core = self._core
         assert core is not None
         self._follow_lane()
-        self._run_calls()
+        self._follow_calls()
         self._probe()
         inputs, self._inputs = self._inputs, []
         for output in core.step(inputs, self.clock.now()):
             self.step()
             if isinstance(output, Finished):
                 self.stage.saw("worker drained")
-                for call in self._calls.values():
-                    self._over(call, "abandoned")
-                    self._unwritten.pop(call.ran.attempt, None)
-                self._calls = {}
+                self.backend.abandon()
                 self.kill(note="has drained and is gone")
                 return _TURN_MS
             self._ACTS[type(output)](self, output)
             if not self.alive:
                 return _TURN_MS
-        soonest = min((call.next_ms for call in self._calls.values()), default=10**12)
-        return min(_TURN_MS, max(1, soonest - self.stage.now_ms))
+        return min(_TURN_MS, max(1, self.backend.next_ms - self.stage.now_ms))
 
     def _tell(self, item: Input) -> None:
         if self.alive:
@@ -189,7 +173,7 @@ class SimWorker(Process):
 
         def told(acknowledged: bool) -> None:
             if core is self._core and acknowledged:
-                self._unwritten.pop(attempt, None)
+                self.backend.written(attempt)
             self._of_this_life(core, Written(output.token, acknowledged=acknowledged))
 
         self._outcomes.send(message, told)
@@ -234,89 +218,41 @@ class SimWorker(Process):
         self._lane = (output.boot, cursors)
 
     def _start(self, output: Start) -> None:
-        work, stage = output.work, self.stage
-        attempt, request = work.run.attempt, work.run.request
-        ran = Ran(request.id, attempt, work.run.boot, work.run.epoch, stage.now_ms, zombie=self._zombie)
-        self.runs.append(ran)
-        self._unwritten[attempt] = ran
-        words = words_of(request, attempt, stage.rng.randint(1, 8))
-        fails = stage.faulty and stage.rng.random() < self._fail_share
-        every_ms = stage.rng.randint(30, self._longest_ms) // len(words)
-        outcome = outcome_of(stage.rng, words, fails=fails)
-        if self.lasts_ms is not None:
-            every_ms = self.lasts_ms // len(words)
-        if self.fails_as is not None:
-            outcome = Outcome(failure=Failure(kind=self.fails_as))
-        self._calls[attempt] = Call(work, ran, words, every_ms, outcome, stage.now_ms + every_ms)
-        stage.note(self.name, f"runs {request.id[-6:]} as {attempt}")
+        self.backend.start(output.work, zombie=self._zombie)
 
     def _abort(self, output: Abort) -> None:
-        call = self._calls.pop(output.attempt, None)
-        if call is not None:
-            boot = None if self._core is None else self._core.boot
-            holding = None if boot is None else boot.holdings.get(output.attempt)
-            self._over(call, f"aborted: {holding.stop if holding is not None else None}")
-            self._tell(CallEnded(output.attempt, aborted(call)))
+        boot = None if self._core is None else self._core.boot
+        holding = None if boot is None else boot.holdings.get(output.attempt)
+        ended = self.backend.abort(output.attempt, None if holding is None else holding.stop)
+        if ended is not None:
+            self._tell(ended)
 
     def _abort_all(self, _: AbortAll) -> None:
         """Who was buried must have been dead by the log; who gives up by itself says so by its next boot."""
-        calls, self._calls = self._calls, {}
-        for call in calls.values():
-            self._over(call, "its boot is over", disturbed=not self._buried)
         if self._buried:
-            self._unwritten = {}
-        self._leave_unwritten()
+            self.backend.bury()
+        else:
+            self.backend.give_up("its boot is over")
         self._zombie = self._buried = False
 
-    def _leave_unwritten(self) -> None:
-        """What it ran, and hadn't told to the end, may be run again by others."""
-        for ran in getattr(self, "_unwritten", {}).values():
-            ran.disturbed = True
-        self._unwritten = {}
-
-    def _run_calls(self) -> None:
-        now_ms = self.stage.now_ms
-        for attempt, call in list(self._calls.items()):
-            while call.next_ms <= now_ms and not call.over:
-                call.next_ms += call.every_ms
-                call.said += 1
-                if call.work.run.request.stream:
-                    self._say(call)
-                if call.said < len(call.words):
-                    self._inputs.append(Progress(attempt, call.said))
-                else:
-                    self._end(attempt, call)
-
-    def _say(self, call: Call) -> None:
-        """A chunk; one in so many is lost, and leaves a gap."""
-        request, stage = call.work.run.request, self.stage
-        value = events_of_words([call.words[call.said - 1]])
-        chunk = Chunk(
-            id=request.id, attempt=call.work.run.attempt, number=call.chunks, characters=len(call.text),
-            payload=Payload(size=len(value), content_type="text/event-stream"),
-        )  # fmt: skip
-        call.chunks += 1
-        if stage.faulty and stage.rng.random() < 0.03:
-            stage.saw("lost chunk")
-            return
-        self._chunks.send(message_of(place(TopicKind.REPLIES, request.gateway), chunk, value), lambda _: None)
-
-    def _end(self, attempt: AttemptId, call: Call) -> None:
-        del self._calls[attempt]
-        failure = call.outcome.failure
-        self._over(call, "done" if failure is None else f"failed: {failure.kind}")
-        self._tell(CallEnded(attempt, call.outcome))
-
-    def _over(self, call: Call, why: str, *, disturbed: bool = False) -> None:
-        call.over = True
-        call.ran.ended_ms, call.ran.why, call.ran.tokens = self.stage.now_ms, why, call.said
-        call.ran.disturbed = call.ran.disturbed or disturbed
-        self.stage.note(self.name, f"{call.work.run.request.id[-6:]} as {call.work.run.attempt}: {why}")
+    def _follow_calls(self) -> None:
+        for news in self.backend.goes_on():
+            if isinstance(news, Message):
+                self._chunks.send(news, lambda _: None)
+            elif isinstance(news, CallEnded):
+                self._tell(news)
+            else:
+                self._inputs.append(news)
 
     def _probe(self) -> None:
         if self.stage.now_ms >= self._probed_ms + ms(self._timings.probe_every):
             self._probed_ms = self.stage.now_ms
-            self._inputs.append(BackendSeen(self.stage.now_ms >= self.backend_down_until_ms))
+            self._inputs.append(BackendSeen(self.stage.now_ms >= self.backend.down_until_ms))
+
+    @property
+    def runs(self) -> list[Ran]:
+        """What its backend really ran."""
+        return self.backend.ran
 
     @property
     def core(self) -> WorkerCore | None:
