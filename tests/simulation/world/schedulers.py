@@ -39,8 +39,7 @@ class Telling:
     def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], fleet: Fleet) -> None:  # noqa: ARG002
         """As Watcher.stepped."""
         for what, count in outputs.counts.items():
-            if what not in ("checkpoint_ms", "checkpoints"):
-                self._stage.saw(what, count)
+            self._stage.saw(what, count)
         self._stage.saw("paused partition", bool(outputs.paused))
         for notice in outputs.notices:
             self.noticed(notice)

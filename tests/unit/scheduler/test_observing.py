@@ -1,9 +1,13 @@
 """What a replica tells of a pool: what it is to it, and figures only while it owns it."""
 
+import re
+
+import pytest
 from prometheus_client import CollectorRegistry
 
 from headrace.contracts.observations import QueueState
 from headrace.runtime.metrics import Metrics
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.step import Fleet, Outputs
 from headrace.scheduler.observing import Observing
 from headrace.scheduler.ports import Standing
@@ -31,7 +35,7 @@ def test_whoever_lost_the_pool_shows_no_figures_of_it_any_more() -> None:
     registry = CollectorRegistry()
     observing = Observing(Metrics("scheduler", registry))
     observing.stands("p", Standing.OWNER)
-    observing.stepped("p", Outputs(counts={"checkpoints": 1}), [STATE], Fleet(workers=2, slots=8, held=3))
+    observing.stepped("p", Outputs(checkpoint_ms=12), [STATE], Fleet(workers=2, slots=8, held=3))
     told = {"headrace_pool_workers": 2, "headrace_pool_slots": 8, "headrace_attempts_in_flight": 3}
     for name, value in told.items():
         assert registry.get_sample_value(name, {"pool": "p"}) == value
@@ -41,3 +45,12 @@ def test_whoever_lost_the_pool_shows_no_figures_of_it_any_more() -> None:
     assert registry.get_sample_value("headrace_queue_depth", of_tier) is None
     for name in told:
         assert registry.get_sample_value(name, {"pool": "p"}) is None
+
+
+@pytest.mark.parametrize("what", Counted)
+def test_whatever_is_counted_is_told_by_one_metric(what: Counted) -> None:
+    registry = CollectorRegistry()
+    Observing(Metrics("scheduler", registry)).stepped("p", Outputs(counts={what: 3}), [], Fleet(0, 0, 0))
+    samples = [each for family in registry.collect() for each in family.samples]
+    told = [each.value for each in samples if re.fullmatch(r"headrace_\w+_total", each.name)]
+    assert told == [3]

@@ -9,12 +9,13 @@ from headrace.contracts.observations import QueueState
 from headrace.contracts.outcomes import Verdict
 from headrace.runtime.logging import get_logger
 from headrace.runtime.metrics import LATENCY_BUCKETS, Metrics
+from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.step import Fleet, Notice, Outputs
 from headrace.scheduler.ports import Standing
 
-_VERDICTS = {f"attempts_{verdict}": str(verdict) for verdict in Verdict} | {
-    "attempts_lost": "lost",
-    "attempts_worker_died": "worker_died",
+_VERDICTS = {OF_VERDICT[verdict]: str(verdict) for verdict in Verdict} | {
+    Counted.ATTEMPTS_LOST: "lost",
+    Counted.ATTEMPTS_WORKER_DIED: "worker_died",
 }
 
 
@@ -60,7 +61,9 @@ class Observing:
             self._wait.labels(pool, tier).observe(waited_ms / 1000)
         if outputs.undelivered is not None:
             self._undelivered.labels(pool).set(outputs.undelivered)
-        if outputs.counts:
+        if outputs.checkpoint_ms is not None:
+            self._checkpoint.labels(pool).observe(outputs.checkpoint_ms / 1000)
+        if outputs.counts or outputs.checkpoint_ms is not None:
             self._count(pool, outputs)
             self._in_flight.labels(pool).set(fleet.held)
             self._workers.labels(pool).set(fleet.workers)
@@ -101,9 +104,7 @@ class Observing:
         for what, count in outputs.counts.items():
             if what in _VERDICTS:
                 self._attempts.labels(pool, _VERDICTS[what]).inc(count)
-            elif what == "checkpoint_ms":
-                self._checkpoint.labels(pool).observe(count / 1000)
-            elif what == "trimmed_records":
+            elif what is Counted.TRIMMED_RECORDS:
                 self._trimmed.labels(pool).inc(count)
-            elif what != "checkpoints":
+            else:
                 self._decisions.labels(pool, what).inc(count)

@@ -16,6 +16,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
@@ -71,7 +72,7 @@ class AttemptLog:
             self._endings.bury(received, *lie)
             return
         state = self._state
-        state.count("left_to_delivery")
+        state.count(Counted.LEFT_TO_DELIVERY)
         if state.now.boot_ms >= self._tell_left_ms:
             self._tell_left_ms = state.now.boot_ms + _MINUTE_MS
             state.notice(
@@ -101,7 +102,7 @@ class AttemptLog:
     def _fold(self, record: AttemptRecord) -> None:
         state = self._state
         self._settle(record)
-        state.count(f"attempts_{record.verdict}")
+        state.count(OF_VERDICT[record.verdict])
         if record.verdict is Verdict.RETRY_AT:
             self._retry(record)
         else:

@@ -5,6 +5,7 @@ Invariant: a release is an entry in memory and a `run` on the wire, charged to i
 
 from headrace.contracts.commands import Run
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -58,7 +59,7 @@ class Dispatching:
         )
         waited_ms = max(0, state.now.wall_ms - record.accepted_ms)
         state.out.waits_ms.append((record.tier, waited_ms))
-        state.count("released")
+        state.count(Counted.RELEASED)
         self._commands.send(
             held.lane, run, held=held, value=tracked.value, trace=tracked.trace, waited_ms=waited_ms
         )

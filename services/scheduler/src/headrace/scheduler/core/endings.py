@@ -13,6 +13,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Failure, Origin
+from headrace.scheduler.core.counted import OF_END, Counted
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.terminal_records import (
@@ -54,7 +55,7 @@ class Endings:
         letter = [self._letter(tracked, failure)] if status is Status.DEAD_LETTERED else []
         records = self._records(tracked.record, tracked.origin, tracked.used, status, failure)
         self._add(Ending(tracked.id, tracked.origin, deque(letter + records)))
-        self._state.count(f"ended_{status}")
+        self._state.count(OF_END[status])
 
     def expire(self, tracked: Tracked, kind: FailureKind) -> None:
         """It waited too long, or its deadline passed."""
@@ -71,7 +72,7 @@ class Endings:
         partition.hold(len(received.value or b""))
         letter = dead_letter_message(self._state.setting, received, failure, self._state.now)
         self._add(Ending(None, origin, deque([letter]), len(received.value or b"")))
-        self._state.count("ended_dead_lettered")
+        self._state.count(Counted.ENDED_DEAD_LETTERED)
 
     def bury(self, received: Received, kind: FailureKind, detail: str) -> None:
         """A record of another log that can't be read or lies: its bytes are kept; till then the position stays before it."""
@@ -80,7 +81,7 @@ class Endings:
         failure = failure_of(kind, detail)
         letter = dead_letter_message(self._state.setting, received, failure, self._state.now)
         self._add(Ending(None, origin, deque([letter])))
-        self._state.count("buried_records")
+        self._state.count(Counted.BURIED_RECORDS)
         self._state.notice(
             "a record goes to the dead letters", warning=True, topic=received.topic, partition=received.partition,
             offset=received.offset, reason=failure.message,

@@ -16,6 +16,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
@@ -75,7 +76,7 @@ class Intake:
         """
         gap = range(partition.next_offset, received.offset)
         if gap and any(offset not in partition.finished for offset in gap):
-            self._state.count("gaps")
+            self._state.count(Counted.GAPS)
             self._state.notice(
                 "offsets were passed over: no record stands there", warning=True, topic=received.topic,
                 partition=received.partition, since=gap.start, until=gap.stop,
@@ -93,7 +94,7 @@ class Intake:
             self._endings.refuse_record(received, failure_of(*lie))
             return
         partition.finish(received.offset)
-        self._state.count("duplicates")
+        self._state.count(Counted.DUPLICATES)
 
     def _refuse(
         self, received: Received, record: RequestRecord, origin: Origin, partition: RequestPartition, lie: Lie

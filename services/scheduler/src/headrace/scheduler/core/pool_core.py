@@ -14,6 +14,7 @@ from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.control_log import ControlLog
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.finishing import Finishing
@@ -142,8 +143,7 @@ class PoolCore:
         for confirmation in inputs.confirmations:
             self._confirmed(confirmation)
         if inputs.committed:
-            state.count("checkpoint_ms", self._checkpoints.committed())
-            state.count("checkpoints")
+            state.out.checkpoint_ms = self._checkpoints.committed()
         if inputs.trimmed is not None:
             self._trimming.done(inputs.trimmed)
         if inputs.ends is not None:
@@ -152,7 +152,7 @@ class PoolCore:
             for received in inputs.records:
                 if self._order[received.topic] == kind:
                     self._kinds[kind](received)
-        self._answering.completed(state.out.counts.get("attempts_done", 0))
+        self._answering.completed(state.out.counts.get(Counted.ATTEMPTS_DONE, 0))
 
     def _confirmed(self, confirmation: Confirmation) -> None:
         token = confirmation.token

@@ -13,6 +13,7 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.policy import Policy, PoolPolicy
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.contracts.values import Origin
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.ends_desk import EndsDesk
 from headrace.scheduler.core.step import Notice, Outputs, Send
 from headrace.scheduler.decisions.pick_next import tier_shares
@@ -236,7 +237,7 @@ class PoolState:
         """Tell an operator."""
         self.out.notices.append(Notice(event, {"pool": self.setting.pool, **fields}, warning))
 
-    def count(self, what: str, by: int = 1) -> None:
+    def count(self, what: Counted, by: int = 1) -> None:
         """Count something for the metrics."""
         self.out.counts[what] = self.out.counts.get(what, 0) + by
 

@@ -6,6 +6,7 @@ its worker gets nothing else; the only worker of a pool goes back to other work 
 
 import msgspec
 
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
@@ -114,7 +115,7 @@ class Quarantine:
         together = self._part_of(due, worker)
         if suspects.apart is not None:
             suspects.apart.trials += 1
-        self._state.count("trials")
+        self._state.count(Counted.TRIALS)
         for tracked in together:
             self._dispatching.run(tracked, worker, trial=len(together))
 

@@ -8,6 +8,7 @@ from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.policy import TenantPolicy
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.suspicion import Case, FailedAttempt, Suspicion
@@ -48,7 +49,7 @@ class Returning:
         if self._state.settles(held.attempt):
             cost = held.tokens * self._state.setting.pool_policy.cost.completion
             self._state.accounts.settle(held.tier, held.tenant, cost)
-        self._state.count("attempts_worker_died")
+        self._state.count(Counted.ATTEMPTS_WORKER_DIED)
         self.failed(
             FailedAttempt(
                 id=held.id,
@@ -152,7 +153,7 @@ class Returning:
         if may_retry(attempts=attempts, retries=retries, percent=percent, minimum=minimum):
             state.retry_budgets.retried(tenant, state.now.boot_ms)
             return verdict
-        state.count("retries_refused")
+        state.count(Counted.RETRIES_REFUSED)
         return GiveUp(failed.kind, verdict.used)
 
     def _delay(self, tracked: Tracked, again: Again) -> None:

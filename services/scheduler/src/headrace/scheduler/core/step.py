@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.ports import Confirmation
+from headrace.scheduler.core.counted import Counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Outputs:
     `stop`: a sentence; this pool can't go on until somebody mends it. `busy`: a confirmation is awaited, so look again soon.
     `released`: the last checkpoint is committed, and the pool isn't ours any more. `trim`: delete the records below these
     offsets. `undelivered`: records that could go if result-delivery had committed them; None: not looked at.
+    `checkpoint_ms`: how long the checkpoint took that was committed now, if one was.
     """
 
     sends: list[Send] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Outputs:
     checkpoint: list[Message] = field(default_factory=list)
     paused: set[Place] = field(default_factory=set)
     notices: list[Notice] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[Counted, int] = field(default_factory=dict)
     waits_ms: list[tuple[str, int]] = field(default_factory=list)
     wake_ms: int = 0
     busy: bool = False
@@ -59,6 +61,7 @@ class Outputs:
     released: bool = False
     trim: dict[Place, int] = field(default_factory=dict)
     undelivered: int | None = None
+    checkpoint_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from headrace.contracts.deaths import SUSPECTS_NAMED, Death
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.values import Origin, cut_sentence
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.who_is_suspect import is_cleared, is_same_death, must_be_apart
 from headrace.scheduler.decisions.who_is_the_killer import is_killer
@@ -138,7 +139,7 @@ class Suspicion:
         key = failed.boot
         if kind is not FailureKind.WORKER_DIED or key in state.suspects.deaths:
             key = f"{failed.boot}#{failed.attempt}"
-        state.count("deaths")
+        state.count(Counted.DEATHS)
         state.notice(
             "a death made suspects", warning=True, worker=failed.worker, boot=failed.boot, kind=kind,
             trial=failed.trial, reason=failed.message or None,

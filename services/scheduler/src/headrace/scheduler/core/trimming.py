@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from headrace.bus.messages import Place
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.trimming import Trimmed
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.what_to_trim import first_needed, undelivered
 from headrace.scheduler.timings import ms
@@ -41,4 +42,4 @@ class Trimming:
     def done(self, begins: Mapping[Place, int]) -> None:
         """The brokers have answered where the logs begin now; nothing where they couldn't."""
         self._asked = False
-        self._state.count("trimmed_records", self._trimmed.done(begins))
+        self._state.count(Counted.TRIMMED_RECORDS, self._trimmed.done(begins))

@@ -4,6 +4,7 @@ Invariant: a process that was replaced says nothing more, but for what was on it
 """
 
 from headrace.contracts.reports import Report
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.workers import Grave
 
@@ -18,7 +19,7 @@ def tell_of_a_twin(state: PoolState, report: Report, grave: Grave) -> None:
         return
     grave.reports += 1
     if grave.reports == _TOO_MANY and state.caught_up:
-        state.count("workers_of_one_name")
+        state.count(Counted.WORKERS_OF_ONE_NAME)
         state.notice(
             "two workers have one name: give each its own HEADRACE_NAME",
             warning=True, worker=report.worker, boot=report.boot, other_boot=live.boot,

@@ -17,6 +17,7 @@ from headrace.contracts.reports import Gone, Held, Report, Tick, WorkerRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
@@ -122,12 +123,12 @@ class WorkerLog:
     def _notice(self, event: str, worker: Worker, *, warning: bool = True) -> None:
         """Only what happens now: a new owner reads an hour of deaths that others have told."""
         if self._state.caught_up:
-            self._state.count("workers_died" if warning else "workers_left")
+            self._state.count(Counted.WORKERS_DIED if warning else Counted.WORKERS_LEFT)
             self._state.notice(event, warning=warning, worker=worker.name, boot=worker.boot)
 
     def _lost(self, held: HeldAttempt) -> None:
         grave = self._state.workers.graves.get(held.boot)
-        self._state.count("attempts_lost")
+        self._state.count(Counted.ATTEMPTS_LOST)
         never_began = held.trial > 0 and not held.reported  # a trial is reported before it is begun
         if grave is not None and not grave.harmless and not never_began:
             self._returning.died(held, grave.worker)
