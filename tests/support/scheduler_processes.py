@@ -8,8 +8,8 @@ from headrace.bus.newest import newest_of_each_key
 from headrace.bus.ports import START
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
-from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import read_state, restore
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Inputs
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.timings import Timings

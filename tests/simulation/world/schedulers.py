@@ -11,7 +11,7 @@ from headrace.contracts.observations import QueueState
 from headrace.runtime.health import Component, ComponentState
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
-from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Fleet, Notice, Outputs, Send
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning

@@ -22,8 +22,8 @@ from headrace.contracts.topics import TopicKind, required_topics
 from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
-from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import read_state, restore
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Inputs, Notice, Send
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning

@@ -14,8 +14,8 @@ from headrace.bus.ports import EndsAsked, FencedError, FencedState, TopicIdsAske
 from headrace.contracts.clock import Now
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
-from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import check_lengths, read_state, restore
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.ports import PoolBus
 from headrace.scheduler.warm import Warm
 

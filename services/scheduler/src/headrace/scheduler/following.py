@@ -14,7 +14,8 @@ from headrace.contracts.checkpoints import Finished
 from headrace.contracts.clock import Now
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.pool_state import PoolState, Setting
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.state.offsets import FinishedOffsets
 from headrace.scheduler.state.read_ahead import ReadAhead

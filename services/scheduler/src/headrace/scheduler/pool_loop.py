@@ -14,8 +14,8 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
-from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import UnusableStateError
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.ports import PoolBus, RunTracing, Standing, Watcher

@@ -11,7 +11,7 @@ from headrace.bus.ports import START, LoopReader
 from headrace.contracts.checkpoints import Finished, Ownership
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.setting import Setting
 
 _BATCH = 2_000
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from headrace.bus.ports import BusError, TopicIds, TopicIdsAsked
 from headrace.contracts.clock import Now
-from headrace.scheduler.core.pool_state import Setting
 from headrace.scheduler.core.restoring import check_topics
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.timings import ms
 
 

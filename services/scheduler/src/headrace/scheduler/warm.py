@@ -3,7 +3,7 @@
 Invariant: everything is connected long before it is needed: a new producer alone waits half a second for its id.
 """
 
-from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.following import Following
 from headrace.scheduler.ports import PoolBus
 from headrace.scheduler.state_log import StateLog

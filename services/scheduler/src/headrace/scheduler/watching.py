@@ -12,7 +12,7 @@ from headrace.contracts.checkpoints import Finished, Ownership
 from headrace.contracts.clock import Now
 from headrace.contracts.observations import Standby
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
 from headrace.scheduler.decisions.who_follows import rank_of
 from headrace.scheduler.timings import ms

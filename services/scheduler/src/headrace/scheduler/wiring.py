@@ -14,7 +14,7 @@ from headrace.runtime.heartbeat import Vitals
 from headrace.runtime.metrics import LoopMetrics
 from headrace.runtime.telemetry import Telemetry
 from headrace.scheduler.adapters.run_spans import RunSpans
-from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.observing import Observing
 from headrace.scheduler.pool_loop import PoolLoop

@@ -3,22 +3,20 @@
 Invariant: but for what is in flight it is a fold over `requests`, `attempts`, `control` and `workers`.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.policy import Policy, PoolPolicy
-from headrace.contracts.topics import TopicKind, TopicNames
+from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.ends_desk import EndsDesk
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice, Outputs, Send
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.decisions.when_expired import expires_ms
-from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
@@ -31,56 +29,8 @@ from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Workers
-from headrace.scheduler.timings import Timings
 
 MINUTE_MS = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What doesn't change while a pool is owned. `random` gives numbers in [0, 1)."""
-
-    pool: str
-    owner: str
-    policy: Policy
-    names: TopicNames
-    timings: Timings
-    window: Window
-    random: Callable[[], float]
-    replicas: tuple[str, ...] = ()
-    """Names of all scheduler replicas; empty: not told."""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """Topic name -> its id: a topic that was made anew has another, and old offsets mean nothing in it."""
-
-    @property
-    def pool_policy(self) -> PoolPolicy:
-        """This pool's part of the policy."""
-        return self.policy.pools[self.pool]
-
-    def place(self, kind: TopicKind, partition: int = 0) -> Place:
-        """A partition of one of this pool's topics, or of a topic that all share."""
-        return Place(self.names.of(kind, pool=self.pool), partition)
-
-    def request_places(self) -> list[Place]:
-        """Every partition of its request topics."""
-        partitions = range(self.policy.topics.tenant_partitions)
-        return [Place(topic, number) for topic in self.request_topics() for number in partitions]
-
-    def logs(self) -> list[Place]:
-        """Every partition whose positions a checkpoint holds."""
-        partitions = range(self.policy.topics.tenant_partitions)
-        attempts = [self.place(TopicKind.ATTEMPTS, number) for number in partitions]
-        return [*self.request_places(), *attempts, self.place(TopicKind.CONTROL)]
-
-    def topics_to_know(self) -> list[str]:
-        """Topics that must stay the ones they were, since offsets in them are kept."""
-        mine = (TopicKind.STATE, TopicKind.ATTEMPTS, TopicKind.CONTROL)
-        return [*self.request_topics(), *(self.place(kind).topic for kind in mine)]
-
-    def request_topics(self) -> dict[str, str]:
-        """The name of each request topic -> its tier."""
-        names = self.names
-        return {names.of(TopicKind.REQUESTS, pool=self.pool, tier=tier): tier for tier in self.policy.tiers}
 
 
 def _expiry_of(request: Tracked) -> int | None:

@@ -22,7 +22,8 @@ from headrace.contracts.checkpoints import (
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.deaths import Death
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.pool_state import PoolState, Setting
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.state.recent import PIECE
 
 _WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"

@@ -14,7 +14,7 @@ from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Origin, Payload, Times, cut_sentence
-from headrace.scheduler.core.pool_state import Setting
+from headrace.scheduler.core.setting import Setting
 
 _SERVICE = "scheduler"
 
