@@ -11,7 +11,7 @@ from headrace.result_delivery.adapters.sql_transaction import SqlTransaction
 from headrace.result_delivery.adapters.tables import POSITIONS, RESULTS
 from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.outbox import Outbox
-from headrace.scheduler.core import trimming
+from headrace.scheduler.core import when_to_trim
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 
@@ -128,7 +128,7 @@ def what_delivery_has_not_read_is_trimmed(patches: Patches) -> None:
     def needed(checkpointed: Any, delivered: Any, unread: Any) -> Any:  # noqa: ARG001
         return dict(checkpointed)
 
-    patches.set(trimming, "first_needed", needed)
+    patches.set(when_to_trim, "first_needed", needed)
 
 
 ANSWERS = (

@@ -12,8 +12,8 @@ from headrace.contracts.clock import Now
 from headrace.contracts.codec import decode
 from headrace.contracts.control import CancelRequest, DeliveryPosition
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.how_far_to_trim import Trimmed
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.trimming import Trimmed
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.step import Inputs, Outputs
 from headrace.scheduler.decisions.what_to_trim import first_needed, undelivered

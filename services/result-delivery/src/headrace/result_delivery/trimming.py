@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from headrace.bus.messages import Place
 from headrace.bus.ports import BusError, Trims, TrimsAsked
-from headrace.contracts.trimming import Trimmed
+from headrace.contracts.how_far_to_trim import Trimmed
 from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.runtime.clock import Clock

@@ -27,7 +27,7 @@ from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
-from headrace.scheduler.core.trimming import Trimming
+from headrace.scheduler.core.when_to_trim import WhenToTrim
 from headrace.scheduler.core.worker_log import TickSent, WorkerLog
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.lanes import Sent
@@ -67,7 +67,7 @@ class PoolCore:
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
         self._gate = Gate(state)
-        self._trimming = Trimming(state)
+        self._when_to_trim = WhenToTrim(state)
         self._greater_seen_ms: int | None = None
         names, pool = state.setting.names, state.setting.pool
         # `attempts` first: a report without an attempt was written after that attempt's outcome
@@ -145,7 +145,7 @@ class PoolCore:
         if inputs.committed:
             state.out.checkpoint_ms = self._checkpoints.committed()
         if inputs.trimmed is not None:
-            self._trimming.done(inputs.trimmed)
+            self._when_to_trim.done(inputs.trimmed)
         if inputs.ends is not None:
             state.ends.answer(inputs.ends)
         for kind in range(len(self._kinds)):
@@ -175,7 +175,7 @@ class PoolCore:
             return
         self._releasing.expire()
         self._control.sweep()
-        self._trimming.due()
+        self._when_to_trim.due()
         self._releasing.release()
         if self._checkpoints.in_charge:
             self._endings.pump()

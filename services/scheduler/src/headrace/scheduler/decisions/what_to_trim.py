@@ -1,4 +1,4 @@
-"""Which records may be deleted from the beginnings of a pool's logs? Asked by core.trimming.
+"""Which records may be deleted from the beginnings of a pool's logs? Asked by core.when_to_trim.
 
 Invariant: a record goes only when a committed checkpoint doesn't need it any more and, where result-delivery reads that log,
 when it has committed it.
