@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.scheduler.core.ticking import Ticking
 from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions import is_dead
 from headrace.scheduler.state.workers import Workers
@@ -14,9 +15,9 @@ def one_tick_buries(patches: Patches) -> None:
 
 def ticks_come_in_a_burst(patches: Patches) -> None:
     """One each 60 ms, whether or not the one before was read back."""
-    right = WorkerLog.tick
+    right = Ticking.tick
 
-    def tick(self: WorkerLog) -> None:
+    def tick(self: Ticking) -> None:
         last_ms = getattr(self, "last_burst_ms", -(10**12))
         if self._state.now.boot_ms - last_ms >= 60:
             self.last_burst_ms = self._state.now.boot_ms  # type: ignore[attr-defined]
@@ -24,7 +25,7 @@ def ticks_come_in_a_burst(patches: Patches) -> None:
             right(self)
             self._tick += 1
 
-    patches.set(WorkerLog, "tick", tick)
+    patches.set(Ticking, "tick", tick)
 
 
 def an_old_record_buries(patches: Patches) -> None:

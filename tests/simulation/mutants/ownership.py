@@ -89,7 +89,7 @@ def old_reports_are_trusted(patches: Patches) -> None:
     def reported(self: WorkerLog, report: Any) -> None:
         right(self, report)
         if report.epoch < self._state.epoch and report.boot not in self._state.workers.graves:
-            self._reconcile(report)
+            self._reconciling.reconcile(report)
 
     patches.set(WorkerLog, "_reported", reported)
 

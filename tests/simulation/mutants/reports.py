@@ -6,7 +6,7 @@ Listed by mutants.every.
 from typing import Any
 
 from headrace.scheduler.core import quarantine
-from headrace.scheduler.core.worker_log import WorkerLog
+from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.decisions import how_much_may_a_backend_hold
 from headrace.scheduler.state.lanes import Lanes
 from tests.simulation.mutants.mutant import Mutant, Patches
@@ -22,7 +22,7 @@ def late_workers_are_not_fenced(patches: Patches) -> None:
 
 
 def absence_is_believed_at_once(patches: Patches) -> None:
-    patches.set(WorkerLog, "_miss", lambda self, held: self._returning.unstarted(held))
+    patches.set(Reconciling, "_miss", lambda self, held: self._returning.unstarted(held))
 
 
 def the_unread_is_believed_absent(patches: Patches) -> None:
@@ -38,7 +38,7 @@ def the_unread_is_believed_absent(patches: Patches) -> None:
 
 
 def adopted_work_is_not_known(patches: Patches) -> None:
-    patches.set(WorkerLog, "_adopt", lambda _self, _report, _told: None)
+    patches.set(Reconciling, "_adopt", lambda _self, _report, _told: None)
 
 
 REPORTS = (

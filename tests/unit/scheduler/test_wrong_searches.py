@@ -8,9 +8,9 @@ import pytest
 from headrace.contracts.lifecycle import Status
 from headrace.scheduler.core import quarantine, suspicion
 from headrace.scheduler.core.quarantine import Quarantine
+from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import Case, Suspicion
-from headrace.scheduler.core.worker_log import WorkerLog
 from tests.support.deadly_pool import KILLER, DeadlyPool
 
 Patch = pytest.MonkeyPatch
@@ -75,9 +75,9 @@ def lost_touch() -> list[str]:
 
 
 def only_what_was_reported_running_is_suspect(patch: Patch) -> None:
-    right = WorkerLog._lost
+    right = Reconciling._lost
     patch.setattr(
-        WorkerLog,
+        Reconciling,
         "_lost",
         lambda self, held: right(self, held) if held.running else self._returning.unstarted(held),
     )
@@ -104,14 +104,14 @@ def a_death_alone_always_convicts(patch: Patch) -> None:
 
 
 def a_trial_that_never_began_counts(patch: Patch) -> None:
-    def lost(self: WorkerLog, held: Any) -> None:
+    def lost(self: Reconciling, held: Any) -> None:
         grave = self._state.workers.graves.get(held.boot)
         if grave is None or grave.harmless:
             self._returning.unstarted(held)
         else:
             self._returning.died(held, grave.worker)
 
-    patch.setattr(WorkerLog, "_lost", lost)
+    patch.setattr(Reconciling, "_lost", lost)
     patch.setattr(suspicion, "is_killer", lambda own, _recent, **_more: own[-1].trial == 1)
 
 

@@ -23,12 +23,15 @@ from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine
+from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
+from headrace.scheduler.core.ticking import Ticking, TickSent
 from headrace.scheduler.core.when_to_trim import WhenToTrim
-from headrace.scheduler.core.worker_log import TickSent, WorkerLog
+from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.lanes import Sent
 from headrace.scheduler.timings import ms
@@ -51,7 +54,15 @@ class PoolCore:
         self._attempts = AttemptLog(
             state, self._finishing, returning, self._commands, self._endings, suspicion
         )
-        self._workers = WorkerLog(state, returning, self._commands, self._endings)
+        self._ticking, self._reconciling = Ticking(state), Reconciling(state, returning, self._commands)
+        self._workers = WorkerLog(
+            state,
+            returning,
+            self._commands,
+            self._endings,
+            ticking=self._ticking,
+            reconciling=self._reconciling,
+        )
         self._answering = Answering(state)
         self._control = ControlLog(state, self._endings, self._commands, self._answering)
         dispatching = Dispatching(state, self._commands)
@@ -69,15 +80,8 @@ class PoolCore:
         self._gate = Gate(state)
         self._when_to_trim = WhenToTrim(state)
         self._greater_seen_ms: int | None = None
-        names, pool = state.setting.names, state.setting.pool
-        # `attempts` first: a report without an attempt was written after that attempt's outcome
         self._kinds = (self._attempts.read, self._control.read, self._intake.read, self._workers.read)
-        self._order = {
-            names.of(TopicKind.ATTEMPTS, pool=pool): 0,
-            names.of(TopicKind.CONTROL, pool=pool): 1,
-            **dict.fromkeys(state.setting.request_topics(), 2),
-            names.of(TopicKind.WORKERS, pool=pool): 3,
-        }
+        self._order = _order_of(state.setting)
 
     def positions(self) -> dict[Place, int]:
         """What to read, and from where."""
@@ -129,7 +133,7 @@ class PoolCore:
         state = self.state
         state.now, state.out = now, Outputs()
         self._take_in(inputs)
-        self._workers.give_up_missing()
+        self._reconciling.give_up_missing()
         self._gate.turn()
         self._releasing.wake_delayed()
         self._look_for_greater()
@@ -161,7 +165,7 @@ class PoolCore:
         elif isinstance(token, Ending):
             self._endings.confirmed(token, confirmation)
         elif isinstance(token, TickSent):
-            self._workers.tick_confirmed(confirmation)
+            self._ticking.confirmed(confirmation)
 
     def _act(self) -> None:
         """What only an owner past the gate may do."""
@@ -184,7 +188,7 @@ class PoolCore:
         """What an owner does from its claim on."""
         state = self.state
         self._workers.fence()
-        self._workers.tick()
+        self._ticking.tick()
         self._commands.ping()
         self._answering.tell()
         if self._leaving.under_way:
@@ -211,7 +215,7 @@ class PoolCore:
         now = self.state.now
         expiry_ms, retry_ms = self.state.expiries.next_ms(), self.state.delays.next_ms()
         waits = [0 if expiry_ms is None else expiry_ms - now.wall_ms]
-        waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._workers.next_tick_ms - now.boot_ms]
+        waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]
         return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])
 
     def _look_for_greater(self) -> None:
@@ -229,3 +233,13 @@ class PoolCore:
                 f"the pool {state.setting.pool} has seen epoch {state.greater_epoch}, but its state topic knows only "
                 f"{state.epoch}: the state topic was lost or made anew; bring it back, or remove the pool's other topics too"
             )
+
+
+def _order_of(setting: Setting) -> dict[str, int]:
+    """In which order the topics' records are taken in; `attempts` first: a report without an attempt was written after that
+    attempt's outcome.
+    """
+    first, second, last = (
+        setting.place(kind).topic for kind in (TopicKind.ATTEMPTS, TopicKind.CONTROL, TopicKind.WORKERS)
+    )
+    return {first: 0, second: 1, **dict.fromkeys(setting.request_topics(), 2), last: 3}
