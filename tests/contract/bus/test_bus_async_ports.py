@@ -138,6 +138,14 @@ async def test_a_reader_starts_where_it_is_told_to_and_is_woken_from_another_thr
         assert await reader.read(10, SOON) == []
 
 
+async def test_a_reader_that_is_started_again_reads_on(bench: Bench) -> None:
+    (place,) = bench.topic("t")
+    bench.write(place, b"0")
+    async with reading(bench, place, position=START) as reader:
+        await reader.start()
+        assert await values(reader, 1) == [b"0"]
+
+
 async def test_uncommitted_records_are_not_seen_and_markers_are_passed(bench: Bench) -> None:
     (place,) = bench.topic("t")
     state = bench.bus.fenced_state("owner", place=place, transactional_id=f"{place.topic}.owner")

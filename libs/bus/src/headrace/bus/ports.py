@@ -176,7 +176,7 @@ class AsyncReader(Protocol):
     """Reads named partitions from given positions, for asyncio; no group, no commits. Sees committed records only."""
 
     async def start(self) -> None:
-        """Connect. Raises BusUnavailableError."""
+        """Connect; nothing, where that is done already. Raises BusUnavailableError."""
         ...
 
     async def assign(self, positions: Mapping[Place, int]) -> None:

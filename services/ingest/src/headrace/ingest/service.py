@@ -39,6 +39,7 @@ from headrace.ingest.ports import (
 from headrace.ingest.refusal import Refusal
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
+from headrace.runtime.rarely import Rarely
 
 _TRY_LATER = 5
 _MS = timedelta(milliseconds=1)
@@ -90,7 +91,7 @@ class Ingest:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._cancels: set[asyncio.Task[None]] = set()
-        self._log = get_logger("ingest")
+        self._rarely = Rarely(get_logger("ingest"), parts.clock)
 
     def prepare(self, asked: Asked) -> Prepared:
         """Checks a submission and makes its record. Raises Refusal."""
@@ -114,7 +115,7 @@ class Ingest:
         except DoesNotFitError:
             raise too_large("The body is larger than the log takes.") from None
         except OutcomeUnknownError as error:
-            self._log.warning("request not confirmed", request_id=record.id, reason=str(error))
+            self._rarely.warning("request not confirmed", request_id=record.id, reason=str(error))
             raise _outcome_unknown(record.id) from None
 
     def address_of(self, request_id: str, tenant: str) -> RequestAddress:
@@ -129,7 +130,7 @@ class Ingest:
         try:
             return await self.parts.results.find(request_id, tenant, body=body)
         except ResultsUnavailableError as error:
-            self._log.warning("results can't be read", request_id=request_id, reason=str(error))
+            self._rarely.warning("results can't be read", request_id=request_id, reason=str(error))
             sentence = "Results can't be read just now; the request itself is safe."
             raise Refusal(
                 503, "results_unavailable", sentence, retry_after=_TRY_LATER, request_id=request_id
@@ -190,7 +191,7 @@ class Ingest:
         try:
             await self.parts.log.cancel(request_id, tenant=tenant, pool=pool)
         except OutcomeUnknownError as error:
-            self._log.warning("cancel not confirmed", request_id=request_id, reason=str(error))
+            self._rarely.warning("cancel not confirmed", request_id=request_id, reason=str(error))
             raise _outcome_unknown(request_id) from None
 
     def cancel_soon(self, record: RequestRecord) -> None:

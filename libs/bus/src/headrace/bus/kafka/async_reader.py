@@ -68,7 +68,8 @@ class KafkaAsyncReader:
 
     async def start(self) -> None:
         """As AsyncReader.start."""
-        self._client = await started(lambda: new_consumer(self._settings))
+        if self._client is None:
+            self._client = await started(lambda: new_consumer(self._settings))
 
     async def assign(self, positions: Mapping[Place, int]) -> None:
         """As AsyncReader.assign. Raises BusError for a topic or partition that doesn't exist, BusUnavailableError."""

@@ -70,6 +70,8 @@ class MemoryAsyncReader:
 
     async def start(self) -> None:
         """As AsyncReader.start."""
+        if self._cursors is not None:
+            return
         self._bell = LoopBell(asyncio.get_running_loop())
         self._cursors = Cursors(self._broker, self._bell)
 

@@ -16,16 +16,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headrace.bus.messages import Headers
 from headrace.ingest.decisions.may_admit import may_open
 from headrace.ingest.doors.front import Seen
-from headrace.ingest.doors.turned_away import CODE, TurnedAway
 from headrace.ingest.ports import GoneError
 from headrace.ingest.refusal import Refusal
 from headrace.runtime.logging import get_logger
 from headrace.runtime.metrics import Metrics
+from headrace.runtime.rarely import Rarely
 from headrace.runtime.telemetry import Telemetry
 from headrace.runtime.tracing import parse_traceparent, traceparent_of
 
 _PROBES = ("/livez", "/readyz")
 _HUNG_UP = 499
+_UNAVAILABLE = 503
 _LONGEST_TRACESTATE = 512
 
 
@@ -58,7 +59,7 @@ class Observed:
         self._app, self._telemetry, self._max_open, self._face = app, telemetry, max_open, face
         self._metrics, self._open = HttpMetrics(telemetry.metrics), 0
         self._log = get_logger("http")
-        self._turned_away = TurnedAway(self._log)
+        self._rarely = Rarely(self._log, telemetry.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; probes pass unobserved."""
@@ -108,9 +109,10 @@ class Observed:
         route = _route(scope)
         self._metrics.requests.labels(route, str(sent.status), seen.tier).inc()
         self._metrics.seconds.labels(route).observe(took_ms / 1000)
-        turned_away = seen.refused is not None and seen.refused.code == CODE
-        if turned_away:
-            self._turned_away.one_more(route, self._telemetry.clock.now().boot_ms)
+        turned_away = seen.refused is not None and seen.refused.status == _UNAVAILABLE
+        if seen.refused is not None and turned_away:
+            code = seen.refused.code
+            self._rarely.warning("callers are turned away", subject=f"{code} {route}", code=code, route=route)
         log = self._log.warning if sent.status >= 500 and not turned_away else self._log.debug
         log(
             "answered",
