@@ -32,8 +32,9 @@ from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
 from headrace.devkit.kafka import KafkaCluster
 from headrace.runtime.policy_file import load_policy
-from tests.support.scheduler_live import LiveWorker, Ownerships, Pool
-from tests.support.scheduler_world import POOL
+from tests.support.scheduler.live import Ownerships, Pool
+from tests.support.scheduler.live_worker import LiveWorker
+from tests.support.scheduler.pure import POOL
 
 POLICY = f"""
 [pools.{POOL}.models]

@@ -26,7 +26,7 @@ from headrace.scheduler.wiring import build
 from tests.support.delivery import POLICY, PREFIX, Member, produce, records_in, rows, topic
 from tests.support.eventually import eventually
 from tests.support.results import attempt, attempt_message, request, request_message
-from tests.support.scheduler_live import FAST
+from tests.support.scheduler.live import FAST
 
 REQUESTS, ATTEMPTS, DLQ = topic(TopicKind.REQUESTS), topic(TopicKind.ATTEMPTS), topic(TopicKind.DLQ)
 K = FailureKind

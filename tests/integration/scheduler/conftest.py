@@ -7,8 +7,8 @@ import pytest
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.bus.memory import MemoryBus
 from headrace.bus.ports import Bus
-from tests.support.scheduler_live import Pool
-from tests.support.scheduler_world import policy
+from tests.support.scheduler.live import Pool
+from tests.support.scheduler.pure import policy
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from headrace.bus.ports import Bus
 from headrace.contracts.control import MovePool
-from tests.support.scheduler_live import FAST, LiveWorker, Ownerships, Pool, turn_until
-from tests.support.scheduler_world import POOL, policy
+from tests.support.scheduler.live import FAST, Ownerships, Pool, turn_until
+from tests.support.scheduler.live_worker import LiveWorker
+from tests.support.scheduler.pure import POOL, policy
 
 NAMES = ("one", "two", "three")
 

@@ -12,8 +12,9 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.topics import TopicKind
 from headrace.devkit.kafka import KafkaCluster
 from headrace.scheduler.service import NoPoolLeftError
-from tests.support.scheduler_live import LiveWorker, Ownerships, Pool, turn_until
-from tests.support.scheduler_world import policy
+from tests.support.scheduler.live import Ownerships, Pool, turn_until
+from tests.support.scheduler.live_worker import LiveWorker
+from tests.support.scheduler.pure import policy
 
 pytestmark = pytest.mark.kafka
 

@@ -14,7 +14,8 @@ from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.service import NoPoolLeftError
 from tests.support.eventually import eventually
-from tests.support.scheduler_live import LiveWorker, Pool, turn_until
+from tests.support.scheduler.live import Pool, turn_until
+from tests.support.scheduler.live_worker import LiveWorker
 
 
 def records(pool: Pool, where: Place, kind: TopicKind) -> list[object]:

@@ -13,8 +13,9 @@ from headrace.bus.topic_check import apply_topics
 from headrace.contracts.topics import TopicKind, required_topics
 from headrace.scheduler.service import NoPoolLeftError, Scheduler
 from tests.support.eventually import eventually
-from tests.support.scheduler_live import LiveWorker, Ownerships, Pool, turn_until
-from tests.support.scheduler_world import POOL, policy
+from tests.support.scheduler.live import Ownerships, Pool, turn_until
+from tests.support.scheduler.live_worker import LiveWorker
+from tests.support.scheduler.pure import POOL, policy
 
 pytestmark = pytest.mark.kafka
 

@@ -16,8 +16,9 @@ from headrace.contracts.topics import TopicKind
 from headrace.result_delivery import publishing, trimming
 from tests.support.delivery import Member, rows
 from tests.support.eventually import eventually
-from tests.support.scheduler_live import FAST, LiveWorker, Pool, turn_until
-from tests.support.scheduler_world import policy
+from tests.support.scheduler.live import FAST, Pool, turn_until
+from tests.support.scheduler.live_worker import LiveWorker
+from tests.support.scheduler.pure import policy
 
 SOON = timedelta(milliseconds=200)
 TIMINGS = dataclasses.replace(FAST, tick=timedelta(milliseconds=500))

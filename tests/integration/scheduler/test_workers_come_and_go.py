@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from tests.support.scheduler_live import LiveWorker, Pool, turn_until
+from tests.support.scheduler.live import Pool, turn_until
+from tests.support.scheduler.live_worker import LiveWorker
 
 
 def ran(workers: list[LiveWorker]) -> Counter[str]:

@@ -29,7 +29,7 @@ from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.timings import Timings
 from headrace.scheduler.warm import Warm
-from tests.support.scheduler_world import NAMES, POOL, WALL, place, policy
+from tests.support.scheduler.pure import NAMES, POOL, WALL, place, policy
 
 NOW = Now(WALL, 0)
 SOON = timedelta(milliseconds=1)

@@ -20,8 +20,8 @@ from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload, Usage
-from tests.support.scheduler_processes import SimScheduler
-from tests.support.scheduler_world import POOL, WALL, World, place
+from tests.support.scheduler.processes import SimScheduler
+from tests.support.scheduler.pure import POOL, WALL, World, place
 
 KEY = b"k" * 32
 BOOT = boot_id(WALL, bytes(10))

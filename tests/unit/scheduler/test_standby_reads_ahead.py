@@ -21,8 +21,8 @@ from headrace.scheduler.following import Following
 from headrace.scheduler.state.offsets import FinishedOffsets
 from headrace.scheduler.state.read_ahead import ReadAhead
 from headrace.scheduler.state.workers import Workers
-from tests.support.scheduler_processes import SimScheduler
-from tests.support.scheduler_world import NAMES, POOL, WALL, World, place, policy
+from tests.support.scheduler.processes import SimScheduler
+from tests.support.scheduler.pure import NAMES, POOL, WALL, World, place, policy
 
 WHERE = place(TopicKind.REQUESTS, 0, "batch")
 NOW = Now(WALL, 0)

@@ -9,8 +9,8 @@ from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.topics import TopicKind
-from tests.support.deadly_pool import KILLER, DeadlyPool
-from tests.support.scheduler_processes import SimScheduler
+from tests.support.scheduler.deadly_pool import KILLER, DeadlyPool
+from tests.support.scheduler.processes import SimScheduler
 
 Kills = Literal["worker", "engine"]
 BY: dict[str, FailureKind] = {"worker": FailureKind.WORKER_DIED, "engine": FailureKind.ENGINE_DIED}

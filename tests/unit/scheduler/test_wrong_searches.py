@@ -11,7 +11,7 @@ from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import Case, Suspicion
-from tests.support.deadly_pool import KILLER, DeadlyPool
+from tests.support.scheduler.deadly_pool import KILLER, DeadlyPool
 
 Patch = pytest.MonkeyPatch
 

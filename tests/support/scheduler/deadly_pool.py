@@ -21,8 +21,8 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload, Usage
 from headrace.scheduler.decisions.when_to_pause import Window
-from tests.support.scheduler_processes import SimScheduler
-from tests.support.scheduler_world import POOL, World, place
+from tests.support.scheduler.processes import SimScheduler
+from tests.support.scheduler.pure import POOL, World, place
 
 KEY = b"k" * 32
 KILLER = b"killer"

@@ -1,6 +1,12 @@
-"""A simulated world around the scheduler's core: logs, a wire that loses and delays, workers that obey, one seed a run.
+"""Logs and a wire that loses and delays, in virtual time, around the scheduler's core. Used by tests/unit/scheduler.
 
-Used by tests/unit/scheduler. Invariant: everything random comes from the seed and time is virtual, so a seed is a history.
+Which world a test of the scheduler needs:
+- `pure`, turned by `processes`: one case of the core, scripted record by record, in milliseconds;
+- `deadly_pool`: the same, where workers or engines die of marked prompts;
+- `live` and `live_worker`: the whole service on a real or in-memory bus, for what only a bus can show;
+- tests/simulation: whole histories of all services with faults, each judged at its end.
+
+Invariant: everything random comes from the seed and time is virtual, so a seed is a history.
 """
 
 from collections import defaultdict

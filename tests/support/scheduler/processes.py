@@ -1,4 +1,4 @@
-"""One scheduler around the real core in a scripted world, turned by the test. Used by tests/unit/scheduler.
+"""One scheduler around the real core in the world of scheduler.pure, turned by the test. Used by tests/unit/scheduler.
 
 Whole histories with faults are tests/simulation.
 """
@@ -13,7 +13,7 @@ from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Inputs
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.timings import Timings
-from tests.support.scheduler_world import NAMES, POOL, Sender, World, place, policy
+from tests.support.scheduler.pure import NAMES, POOL, Sender, World, place, policy
 
 STATE = place(TopicKind.STATE)
 WORKERS = place(TopicKind.WORKERS)
