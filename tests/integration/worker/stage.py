@@ -15,6 +15,7 @@ from headrace.bus.ports import START, AsyncReader, Bus
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, CancelReason, Command, Run
+from headrace.contracts.durations import ms
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord
 from headrace.contracts.policy import Policy, PoolPolicy, TopicPolicy
@@ -112,7 +113,7 @@ class Stage:
                 "id": f"req_{self.sequence}", "tenant": "acme", "pool": POOL, "tier": "standard", "partition": PARTITION,
                 "model": "fake", "route": "/v1/chat/completions", "accepted_ms": now, "payload": Payload(size=len(body)),
                 "gateway": GATEWAY, "plain_text": True, "prompt_tokens": 5,
-                "finish_by_ms": None if finish_in is None else now + finish_in // timedelta(milliseconds=1),
+                "finish_by_ms": None if finish_in is None else now + ms(finish_in),
                 **request,
             }
         )  # fmt: skip

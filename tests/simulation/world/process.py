@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from headrace.bus.messages import Place
+from headrace.contracts.durations import ms
 from tests.simulation.world.clockwork import SimClock
 from tests.simulation.world.stage import Stage
 from tests.simulation.world.wire import Channel
@@ -102,9 +103,7 @@ class Process(ABC):
     def channel(self, delivery: timedelta) -> Channel:
         """A producer's connection of this process."""
         stage = self.stage
-        channel = Channel(
-            stage.broker, stage.clockwork, stage.weather, delivery // timedelta(milliseconds=1), self.woken
-        )
+        channel = Channel(stage.broker, stage.clockwork, stage.weather, ms(delivery), self.woken)
         self._channels.append(channel)
         return channel
 

@@ -12,6 +12,7 @@ from headrace.bus.messages import Message, Received, message_of
 from headrace.bus.ports import BusError
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Buried, Run
+from headrace.contracts.durations import ms
 from headrace.contracts.ids import boot_id
 from headrace.contracts.topics import TopicKind
 from headrace.inference_worker.protocol.core import WorkerCore
@@ -41,7 +42,7 @@ from headrace.inference_worker.protocol.outputs import (
     Start,
 )
 from headrace.inference_worker.registration import Identity, Registration
-from headrace.inference_worker.timings import Timings, ms
+from headrace.inference_worker.timings import Timings
 from tests.simulation.world.backend import Backend
 from tests.simulation.world.calls import Ran
 from tests.simulation.world.clients import SimBus, run_now

@@ -1,4 +1,4 @@
-"""Durations as people write them: `30s`, `500ms`, `1h30m`, or ISO 8601 `PT30S`. Used by settings, policy and API.
+"""Durations as people write them: `30s`, `500ms`, `1h30m`, or ISO 8601 `PT30S`; and as records count them, in milliseconds.
 
 Invariant: a number without a unit is refused, and `parse(render(d)) == d` for every duration of whole microseconds.
 """
@@ -35,6 +35,11 @@ def parse(value: object) -> timedelta:
         if iso is not None and any(iso.groups()):
             return _sum([(number, unit) for unit, number in iso.groupdict(default="0").items()])
     raise ValueError(f"expected {_EXPECTED}")
+
+
+def ms(duration: timedelta) -> int:
+    """Whole milliseconds, as records and clocks count them; what is left over is dropped."""
+    return duration // _UNITS["ms"]
 
 
 def render(duration: timedelta) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from headrace.contracts.durations import ms
+
 DEFAULT_PREFIX = "headrace."
 MAX_INLINE_BYTES = 32 * 1024
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
@@ -86,7 +88,7 @@ def _row(
     return TopicRule(kind, by, frozenset(writers), frozenset(readers), retention, compacted, size, holds)
 
 
-_MS, _HOUR, _WEEK = timedelta(milliseconds=1), timedelta(hours=1), timedelta(days=7)
+_HOUR, _WEEK = timedelta(hours=1), timedelta(days=7)
 _SHORT_SEGMENT, _LONG_SEGMENT = timedelta(minutes=10), _WEEK
 _K, _BY = TopicKind, PartitionedBy
 _ROWS = (
@@ -179,11 +181,11 @@ class Topic:
     def configs(self) -> dict[str, str]:
         """Kafka's own settings of it. Timestamps are the broker's, so that no client's clock moves retention."""
         retention = self.rule.retention
-        retention_ms = -1 if retention is None else retention // _MS
+        retention_ms = -1 if retention is None else ms(retention)
         return {
             "cleanup.policy": "compact" if self.rule.compacted else "delete",
             "retention.ms": str(retention_ms),
-            "segment.ms": str(self._segment // _MS),
+            "segment.ms": str(ms(self._segment)),
             "max.message.bytes": str(self.rule.max_message_bytes),
             "min.insync.replicas": str(self.min_insync_replicas),
             "message.timestamp.type": "LogAppendTime",

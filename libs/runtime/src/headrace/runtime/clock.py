@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
 
 _NS_PER_MS = 1_000_000
 
@@ -40,7 +41,7 @@ class ManualClock:
 
     def advance(self, by: timedelta) -> Now:
         """Lets `by` go by on both clocks and returns the new instant; whole milliseconds only."""
-        step = by // timedelta(milliseconds=1)
+        step = ms(by)
         if step < 0:
             raise ValueError(
                 "time since boot never runs backwards; use jump_wall() to turn the wall clock back"
@@ -50,7 +51,7 @@ class ManualClock:
 
     def jump_wall(self, by: timedelta) -> Now:
         """Moves the wall clock alone, as an operator or NTP does; `by` may be negative."""
-        step = by // timedelta(milliseconds=1)
+        step = ms(by)
         self._now = Now(wall_ms=self._now.wall_ms + step, boot_ms=self._now.boot_ms)
         return self._now
 

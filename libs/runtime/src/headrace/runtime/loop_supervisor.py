@@ -12,6 +12,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Protocol
 
+from headrace.contracts.durations import ms
 from headrace.runtime.clock import Clock
 from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.heartbeat import Heartbeat, Vitals
@@ -111,7 +112,7 @@ def _live(
 def _drain(
     service: LoopService, heartbeat: Heartbeat, clock: Clock, grace: timedelta, turn: timedelta
 ) -> None:
-    deadline_ms = clock.now().boot_ms + grace // timedelta(milliseconds=1)
+    deadline_ms = clock.now().boot_ms + ms(grace)
     while True:
         with _one_turn(heartbeat, clock, turn):
             if service.drain():

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headrace.contracts.checkpoints import Ownership
+from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState, Standby
 
 SILENT_AFTER = timedelta(seconds=5)
 GONE_AFTER = timedelta(seconds=15)
 """A standby says each 5 s that it is there."""
-_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PoolPicture:
 
     def silent(self, wall_ms: int) -> bool:
         """Whether its owner has written no checkpoint for too long."""
-        return self.owner is not None and wall_ms - self.seen_ms > SILENT_AFTER / _MS
+        return self.owner is not None and wall_ms - self.seen_ms > ms(SILENT_AFTER)
 
 
 def picture_of(
@@ -45,7 +45,7 @@ def picture_of(
     last = max(owners, key=lambda each: (each[1].epoch, each[1].number), default=None)
     mine = [state for state in states if state.pool == pool]
     standbys = {s.replica: s for s in mine if isinstance(s, Standby)}
-    there = [s for s in standbys.values() if wall_ms - s.as_of_ms <= GONE_AFTER / _MS]
+    there = [s for s in standbys.values() if wall_ms - s.as_of_ms <= ms(GONE_AFTER)]
     if last is None:
         return PoolPicture(pool, standbys=tuple(there))
     seen_ms, owner = last

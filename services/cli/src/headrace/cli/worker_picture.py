@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from headrace.contracts.durations import ms
 from headrace.contracts.reports import Gone, Report, WorkerRecord
 
 SILENT_AFTER = timedelta(seconds=5)
 """Ten reports."""
-_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class WorkerPicture:
 
     def state(self, wall_ms: int) -> str:
         """A word or two for people."""
-        if wall_ms - self.seen_ms > SILENT_AFTER / _MS:
+        if wall_ms - self.seen_ms > ms(SILENT_AFTER):
             return "silent"
         if self.draining:
             return "draining" if self.held else "drained"

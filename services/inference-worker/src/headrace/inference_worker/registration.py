@@ -13,11 +13,11 @@ from headrace.bus.messages import Place, Received
 from headrace.bus.ports import AsyncReader, Bus, BusError
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.durations import ms
 from headrace.contracts.reports import WorkerRecord
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.inference_worker.decisions.is_name_taken import others_of
 from headrace.inference_worker.decisions.pick_lane import pick_lane
-from headrace.inference_worker.timings import ms
 from headrace.runtime.clock import Clock
 
 _BATCH, _WAIT = 1000, timedelta(milliseconds=200)

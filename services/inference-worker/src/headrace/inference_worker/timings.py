@@ -31,8 +31,3 @@ class Timings:
     turn: timedelta = 0.05 * _S
     silent_after: timedelta = 10 * _S
     probe_every: timedelta = 2 * _S
-
-
-def ms(duration: timedelta) -> int:
-    """Whole milliseconds."""
-    return duration // timedelta(milliseconds=1)

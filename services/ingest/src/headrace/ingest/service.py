@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.bus.messages import Headers
+from headrace.contracts.durations import ms
 from headrace.contracts.ids import RequestAddress, mint_request_id, verify_request_id
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.policy import Policy
@@ -42,7 +43,6 @@ from headrace.runtime.logging import get_logger
 from headrace.runtime.rarely import Rarely
 
 _TRY_LATER = 5
-_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Ingest:
 
     def _may_be_gone(self, address: RequestAddress) -> bool:
         keep, now_ms = self.parts.policy.keep.results, self.parts.clock.now().wall_ms
-        return keep is not None and address.accepted_ms + keep // _MS < now_ms
+        return keep is not None and address.accepted_ms + ms(keep) < now_ms
 
     async def ended_from(self, final: Final, value: bytes, tenant: str) -> Ended:
         """The outcome that a Final tells, its body from SQL where the Final doesn't carry it. Raises Refusal (503)."""

@@ -5,6 +5,7 @@ Invariant: it never sleeps; the loop goes on turning and asks whether it is time
 
 from datetime import timedelta
 
+from headrace.contracts.durations import ms
 from headrace.runtime.clock import Clock
 
 
@@ -13,8 +14,8 @@ class Backoff:
 
     def __init__(self, clock: Clock, shortest: timedelta, longest: timedelta) -> None:
         self._clock = clock
-        self._shortest_ms = shortest // timedelta(milliseconds=1)
-        self._longest_ms = longest // timedelta(milliseconds=1)
+        self._shortest_ms = ms(shortest)
+        self._longest_ms = ms(longest)
         self._wait_ms = 0
         self._not_before_ms = 0
 

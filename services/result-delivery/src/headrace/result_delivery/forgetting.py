@@ -5,13 +5,13 @@ Invariant: only what has a result goes, a page at a time, so that no transaction
 
 from datetime import timedelta
 
+from headrace.contracts.durations import ms
 from headrace.result_delivery.ports import Store
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 
 PERIOD = timedelta(minutes=1)
 _PAGE = 500
-_MS = timedelta(milliseconds=1)
 
 
 class Forgetting:
@@ -26,8 +26,8 @@ class Forgetting:
         now = self._clock.now()
         if self._keep is None or now.boot_ms < self._next_ms:
             return
-        count = self._store.delete_ended(now.wall_ms - self._keep // _MS, _PAGE)
+        count = self._store.delete_ended(now.wall_ms - ms(self._keep), _PAGE)
         if count < _PAGE:
-            self._next_ms = now.boot_ms + PERIOD // _MS
+            self._next_ms = now.boot_ms + ms(PERIOD)
         if count:
             get_logger("forgetting").info("results deleted, as their time is over", count=count)

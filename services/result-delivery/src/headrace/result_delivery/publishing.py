@@ -10,6 +10,7 @@ from datetime import timedelta
 from headrace.bus.messages import Place, message_of
 from headrace.bus.ports import Confirmation, LoopProducer, QueueFullError
 from headrace.contracts.control import DeliveryPosition
+from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.runtime.clock import Clock
@@ -34,7 +35,7 @@ class Publishing:
     def tell(self, stands: Mapping[Place, Stand]) -> None:
         """Sends what has changed, when it is time. Places that aren't ours any more are forgotten."""
         now_ms = self._clock.now().boot_ms
-        if now_ms - self._told_ms < PERIOD // timedelta(milliseconds=1):
+        if now_ms - self._told_ms < ms(PERIOD):
             return
         self._told_ms = now_ms
         self._told = {place: told for place, told in self._told.items() if place in stands}

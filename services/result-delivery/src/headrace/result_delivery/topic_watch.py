@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from headrace.bus.ports import BusUnavailableError, TopicIds, TopicIdsAsked
+from headrace.contracts.durations import ms
 from headrace.runtime.clock import Clock
 
 PERIOD = timedelta(seconds=5)
@@ -26,7 +27,7 @@ class TopicWatch:
         """A new answer; None when none has come. Raises BusUnavailableError, after which it is asked again."""
         if self._asked is None:
             now_ms = self._clock.now().boot_ms
-            if not at_once and now_ms - self._asked_ms < PERIOD // timedelta(milliseconds=1):
+            if not at_once and now_ms - self._asked_ms < ms(PERIOD):
                 return None
             self._asked, self._asked_ms = self._topic_ids.ask(topics), now_ms
         try:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from headrace.bus.messages import Place
 from headrace.bus.ports import BusError, Trims, TrimsAsked
+from headrace.contracts.durations import ms
 from headrace.contracts.how_far_to_trim import Trimmed
 from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.observing import DeliveryMetrics
@@ -35,7 +36,7 @@ class Trimming:
             self._hear(self._asked)
             return
         now_ms = self._clock.now().boot_ms
-        if now_ms - self._asked_ms < PERIOD // timedelta(milliseconds=1):
+        if now_ms - self._asked_ms < ms(PERIOD):
             return
         self._asked_ms = now_ms
         before = self._trimmed.due(

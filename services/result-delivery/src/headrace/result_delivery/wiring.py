@@ -41,7 +41,6 @@ _KINDS = (
     TopicKind.EVENTS,
     TopicKind.DLQ,
 )
-_MS = timedelta(milliseconds=1)
 
 
 class DeliveryLoop:
@@ -176,7 +175,7 @@ def serve(
         while not stop.is_set():
             began_ms = telemetry.clock.now().boot_ms
             loop.turn()
-            heartbeat.turned((telemetry.clock.now().boot_ms - began_ms) * _MS - TURN)
+            heartbeat.turned(timedelta(milliseconds=telemetry.clock.now().boot_ms - began_ms) - TURN)
         loop.drain()
     finally:
         loop.stop()

@@ -13,6 +13,7 @@ from headrace.bus.ports import START, LoopReader, PositionGoneError
 from headrace.contracts.checkpoints import Finished
 from headrace.contracts.clock import Now
 from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.setting import Setting
@@ -20,7 +21,6 @@ from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.state.offsets import FinishedOffsets
 from headrace.scheduler.state.read_ahead import ReadAhead
 from headrace.scheduler.state.workers import Workers
-from headrace.scheduler.timings import ms
 
 _BATCH = 500
 _PART = 4

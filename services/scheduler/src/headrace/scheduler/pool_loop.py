@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from headrace.bus.ports import BusError, BusUnavailableError, PositionGoneError
 from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
@@ -19,7 +20,6 @@ from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.ports import PoolBus, RunTracing, Standing, Watcher
-from headrace.scheduler.timings import ms
 from headrace.scheduler.warm import Warm
 from headrace.scheduler.watching import Watching
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from headrace.bus.ports import BusUnavailableError
+from headrace.contracts.durations import ms
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
 from headrace.scheduler.pool_loop import PoolLoop
-from headrace.scheduler.timings import ms
 
 NAME = "scheduler"
 _AT_LEAST, _AT_MOST = timedelta(milliseconds=250), timedelta(seconds=5)

@@ -8,11 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 
-def ms(duration: timedelta) -> int:
-    """Whole milliseconds."""
-    return duration // timedelta(milliseconds=1)
-
-
 @dataclass(frozen=True, slots=True)
 class Timings:
     """Defaults are the protocol's. `lease`: no terminal record when the last committed checkpoint began longer ago."""

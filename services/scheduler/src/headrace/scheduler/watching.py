@@ -10,12 +10,12 @@ from headrace.bus.messages import Place, message_of
 from headrace.bus.ports import BusError, BusUnavailableError, EndsAsked
 from headrace.contracts.checkpoints import Finished, Ownership
 from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
 from headrace.contracts.observations import Standby
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
 from headrace.scheduler.decisions.who_follows import rank_of
-from headrace.scheduler.timings import ms
 from headrace.scheduler.warm import Warm
 
 

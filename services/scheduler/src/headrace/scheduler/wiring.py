@@ -24,7 +24,6 @@ from headrace.scheduler.timings import Timings
 
 TURN = timedelta(milliseconds=100)
 _OTHERS = {TopicKind.INBOX, TopicKind.EVENTS, TopicKind.TENANTS}
-_MS = timedelta(milliseconds=1)
 
 
 class UnknownPoolError(CannotRunError):
@@ -81,7 +80,7 @@ def serve(
         while not stop.is_set():
             began_ms = telemetry.clock.now().boot_ms
             scheduler.turn()
-            heartbeat.turned((telemetry.clock.now().boot_ms - began_ms) * _MS - TURN)
+            heartbeat.turned(timedelta(milliseconds=telemetry.clock.now().boot_ms - began_ms) - TURN)
     finally:
         scheduler.stop()
 

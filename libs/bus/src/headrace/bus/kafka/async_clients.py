@@ -16,12 +16,13 @@ from headrace.bus.kafka.aiokafka_connections import mend_connections
 from headrace.bus.kafka.aiokafka_types import Client, ConsumerClient, ProducerClient, inner_client
 from headrace.bus.kafka.connection import ANSWER_WITHIN
 from headrace.bus.ports import BusUnavailableError
+from headrace.contracts.durations import ms
 
 _TRY_AGAIN_S = 0.1
 _CANCEL_AGAIN_S = 0.2
 _CLOSE_WITHIN_S = 2.0
 """For connections that close; a silent peer of a TLS connection never says that it has."""
-_ONE_BROKER_MS = int(ANSWER_WITHIN / timedelta(milliseconds=1)) // 4
+_ONE_BROKER_MS = ms(ANSWER_WITHIN) // 4
 """How long one broker may take to answer a first question: of three, two may be silent."""
 REQUEST_TIMEOUT_AT_LEAST = timedelta(seconds=1)
 REQUEST_TIMEOUT_AT_MOST = timedelta(seconds=10)

@@ -16,6 +16,7 @@ from headrace.bus.kafka.async_clients import started, stop_consumer
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection, milliseconds
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, START, BusError, BusUnavailableError, PositionGoneError
+from headrace.contracts.durations import ms
 
 _FETCH_BYTES = 256 * 1024
 """Of a partition at once, held until it is read, for each of hundreds of event streams. A larger record comes alone."""
@@ -108,7 +109,7 @@ class KafkaAsyncReader:
             await asyncio.sleep(wait.total_seconds())
             return []
         try:
-            found = await client.getmany(timeout_ms=int(wait / timedelta(milliseconds=1)), max_records=limit)
+            found = await client.getmany(timeout_ms=ms(wait), max_records=limit)
         except KafkaError as error:
             raise _bus_error(error, "reading failed") from error
         return [_received(record) for records in found.values() for record in records]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from headrace.bus.kafka.client_logs import QuietLog
+from headrace.contracts.durations import ms
 from headrace.contracts.topics import TOPICS
 
 MAX_MESSAGE_BYTES = max(rule.max_message_bytes for rule in TOPICS.values())
@@ -20,7 +21,7 @@ ANSWER_WITHIN = timedelta(seconds=5)
 
 def milliseconds(duration: timedelta) -> int:
     """A duration as both clients take it; at least 1."""
-    return max(1, int(duration / timedelta(milliseconds=1)))
+    return max(1, ms(duration))
 
 
 class Secret(Protocol):

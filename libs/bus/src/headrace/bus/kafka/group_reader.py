@@ -13,6 +13,7 @@ from headrace.bus.kafka.consuming import Consuming, consumer_settings
 from headrace.bus.kafka.narrowing import all_at, at, places_of
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import BusError
+from headrace.contracts.durations import ms
 
 SESSION = timedelta(seconds=6)
 """A member that is killed keeps its partitions for so long."""
@@ -27,8 +28,8 @@ class KafkaGroupReader:
         settings = consumer_settings(connection, name, group) | {
             "group.protocol": "classic",
             "partition.assignment.strategy": "range",
-            "session.timeout.ms": int(SESSION / timedelta(milliseconds=1)),
-            "heartbeat.interval.ms": int(HEARTBEAT / timedelta(milliseconds=1)),
+            "session.timeout.ms": ms(SESSION),
+            "heartbeat.interval.ms": ms(HEARTBEAT),
         }
         self._consuming = Consuming(settings)
         self._assigned: Callable[[list[Place]], Mapping[Place, int]] | None = None

@@ -14,13 +14,12 @@ from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble, part
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.control import MovePool
-from headrace.contracts.durations import parse, render
+from headrace.contracts.durations import ms, parse, render
 from headrace.contracts.topics import TopicKind
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.settings_loading import load
 
 _LOOK_AGAIN_S = 0.02
-_MS = timedelta(milliseconds=1)
 
 
 def commands() -> typer.Typer:
@@ -66,7 +65,7 @@ def move(
         logs.order(pool, MovePool(to=to))
         after, took = _await_owner(logs, pool, to, before, patience)
     if as_json:
-        say_json({"pool": pool, "from": before.owner, "to": to, "epoch": after.epoch, "took_ms": took // _MS})
+        say_json({"pool": pool, "from": before.owner, "to": to, "epoch": after.epoch, "took_ms": ms(took)})
     else:
         say(f"{pool} went from {before.owner or 'nobody'} to {to} in {render(took)}; epoch {after.epoch}")
 

@@ -1,14 +1,12 @@
 """`headrace topics`: the table of topics, whether the brokers have them so, and making them so."""
 
-from datetime import timedelta
-
 import typer
 
 from headrace.bus.topic_check import apply_topics, differences
 from headrace.cli.brokers import administrator
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of, topics_of
 from headrace.cli.terminal import say, say_json, show_table
-from headrace.contracts.durations import render
+from headrace.contracts.durations import ms, render
 from headrace.contracts.topics import Topic
 
 
@@ -94,7 +92,7 @@ def _as_row(topic: Topic) -> tuple[str, ...]:
 
 def _as_data(topic: Topic) -> dict[str, object]:
     rule = topic.rule
-    retention = None if rule.retention is None else rule.retention // timedelta(milliseconds=1)
+    retention = None if rule.retention is None else ms(rule.retention)
     return {
         "name": topic.name,
         "partitions": topic.partitions,

@@ -1,11 +1,12 @@
 """What the demo's callers read of the answers: OpenAI's shapes and headrace's own. Unknown fields are left alone."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
+from headrace.contracts.durations import ms
 from headrace.contracts.lifecycle import Status, is_terminal
 
 RUNNING = frozenset({Status.DISPATCHED.value, Status.RUNNING.value})
@@ -101,7 +102,7 @@ class Standing(Struct):
         return self._since(None if self.times is None else self.times.first_token_at)
 
     def _since(self, instant: datetime | None) -> int | None:
-        return None if instant is None else (instant - self.created_at) // timedelta(milliseconds=1)
+        return None if instant is None else ms(instant - self.created_at)
 
     @property
     def is_end(self) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 
 from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
 from headrace.contracts.values import Failure
 
 LONGEST = timedelta(hours=1)
@@ -27,7 +28,7 @@ def read_retry_after(header: str | None, now: Now) -> int | None:
     wait = int(text[:10]) * 1000 if text.isascii() and text.isdigit() else _until(text, now)
     if wait is None:
         return None
-    return max(0, min(wait, LONGEST // timedelta(milliseconds=1)))
+    return max(0, min(wait, ms(LONGEST)))
 
 
 def _until(text: str, now: Now) -> int | None:

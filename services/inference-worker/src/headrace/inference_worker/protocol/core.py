@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from headrace.contracts.clock import Now
 from headrace.contracts.commands import Ping
+from headrace.contracts.durations import ms
 from headrace.contracts.reports import Gone
 from headrace.inference_worker.protocol.boot import Boot
 from headrace.inference_worker.protocol.holdings import HoldingToken
@@ -35,7 +36,7 @@ from headrace.inference_worker.protocol.outputs import (
     SendPing,
     SendWorker,
 )
-from headrace.inference_worker.timings import Timings, ms
+from headrace.inference_worker.timings import Timings
 
 
 class Phase(StrEnum):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord
@@ -18,7 +19,7 @@ from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.protocol.inputs import Work, Written
 from headrace.inference_worker.protocol.outputs import SendAttempt, SendResult
 from headrace.inference_worker.protocol.records import attempt_of, held_of, result_of
-from headrace.inference_worker.timings import Timings, ms
+from headrace.inference_worker.timings import Timings
 
 
 class Stage(StrEnum):

@@ -5,7 +5,8 @@ lapse, what lies in the lane may be from before a burial: nothing of it is trust
 """
 
 from headrace.contracts.clock import Now
-from headrace.inference_worker.timings import Timings, ms
+from headrace.contracts.durations import ms
+from headrace.inference_worker.timings import Timings
 
 
 class Lease:

@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from typing import NamedTuple
 
-from headrace.contracts.durations import parse
+from headrace.contracts.durations import ms, parse
 from headrace.ingest.refusal import Refusal
 
 LONGEST = timedelta(days=30)
@@ -32,7 +32,7 @@ def which_deadline(
     """From the tier's queue timeout, the caller's own two, and how long the caller's client reads."""
     start = min(tier_timeout, queue_timeout or tier_timeout)
     ends = [limit for limit in (deadline, read_timeout) if limit is not None]
-    return Deadlines(accepted_ms + _ms(start), accepted_ms + _ms(min(ends)) if ends else None)
+    return Deadlines(accepted_ms + ms(start), accepted_ms + ms(min(ends)) if ends else None)
 
 
 def duration_or_refusal(text: str | None, name: str, pointer: str | None = None) -> timedelta | None:
@@ -54,7 +54,3 @@ def read_timeout_of(header: str | None) -> timedelta | None:
     if header is None or not _NUMBER.fullmatch(header) or float(header) <= 0:
         return None
     return min(timedelta(seconds=float(header)), LONGEST)
-
-
-def _ms(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)

@@ -12,6 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from headrace.contracts.durations import ms
 from headrace.result_delivery.ports import DatabaseGoneError
 
 PATIENCE = timedelta(seconds=2)
@@ -79,7 +80,7 @@ def open_engine(url: str) -> Engine:
     parsed = driver_url(url)
     if parsed.drivername.startswith("sqlite"):
         return _sqlite(parsed)
-    wait_ms = PATIENCE // timedelta(milliseconds=1)
+    wait_ms = ms(PATIENCE)
     options = f"-c lock_timeout={wait_ms} -c statement_timeout={5 * wait_ms}"
     return create_engine(
         parsed,
@@ -103,7 +104,7 @@ def _check_file(database: str | None) -> None:
 
 def _sqlite(url: URL) -> Engine:
     engine = create_engine(url, pool_size=1, max_overflow=1, connect_args={"check_same_thread": False})
-    wait_ms = PATIENCE // timedelta(milliseconds=1)
+    wait_ms = ms(PATIENCE)
 
     def connected(connection: SqliteConnection, _entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None  # the driver's own BEGIN comes too late, and not before DDL

@@ -7,6 +7,7 @@ from collections import Counter, deque
 
 from headrace.bus.messages import message_of
 from headrace.contracts.control import Query
+from headrace.contracts.durations import ms
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
 from headrace.contracts.replies import Answer
@@ -14,7 +15,6 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_wait import estimated_wait_ms, rate_milli_of
 from headrace.scheduler.state.tracked import Phase, Tracked
-from headrace.scheduler.timings import ms
 
 RATE_OVER_MS = 30_000
 

@@ -19,9 +19,9 @@ from headrace.contracts.checkpoints import (
     TenantCounter,
     TierCounter,
 )
+from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
-from headrace.scheduler.timings import ms
 
 _KEPT_MS = ms(timedelta(hours=1))
 """Deaths of an hour ago say nothing about what runs now."""

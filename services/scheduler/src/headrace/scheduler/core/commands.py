@@ -16,6 +16,7 @@ from headrace.contracts.commands import (
     Ping,
     Undrain,
 )
+from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
@@ -26,7 +27,6 @@ from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.lanes import Sent
-from headrace.scheduler.timings import ms
 
 _BREATH_MS = 50
 

@@ -19,6 +19,7 @@ from headrace.contracts.control import (
     Query,
     UndrainWorker,
 )
+from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import MalformedIdError, read_request_id
 from headrace.contracts.topics import TopicKind
@@ -29,7 +30,6 @@ from headrace.scheduler.core.orders import Orders
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.pending import PendingCancel
 from headrace.scheduler.state.tracked import Phase
-from headrace.scheduler.timings import ms
 
 
 class ControlLog:

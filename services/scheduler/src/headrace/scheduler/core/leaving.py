@@ -6,10 +6,10 @@ take it for the last.
 
 from datetime import timedelta
 
+from headrace.contracts.durations import ms
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.timings import ms
 
 _FINISH_WITHIN = timedelta(milliseconds=300)
 """A terminal record and its attempt belong together; what isn't acknowledged by then the successor does again."""

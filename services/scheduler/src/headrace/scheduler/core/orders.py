@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from headrace.bus.messages import Received
 from headrace.contracts.control import DrainWorker, MovePool, UndrainWorker
+from headrace.contracts.durations import ms
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.pending import PendingDrain, PendingMove
-from headrace.scheduler.timings import ms
 
 _MOVE_WITHIN = timedelta(seconds=60)
 """Whoever asked for a move looks for it now; one that nobody obeyed in time surprises nobody later."""

@@ -7,6 +7,7 @@ gate is open; terminal records also need the lease.
 from headrace.bus.messages import Message, Place
 from headrace.bus.ports import START, Confirmation
 from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
@@ -34,7 +35,6 @@ from headrace.scheduler.core.when_to_trim import WhenToTrim
 from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.lanes import Sent
-from headrace.scheduler.timings import ms
 
 _LONGEST_SLEEP_MS = 50
 """Pending cancels and whatever has no instant of its own are looked at this often."""

@@ -5,10 +5,10 @@ Called by PoolCore and worker_log. Invariant: a tick that timed out is sent agai
 
 from headrace.bus.messages import message_of
 from headrace.bus.ports import Confirmation
+from headrace.contracts.durations import ms
 from headrace.contracts.reports import Tick
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.timings import ms
 
 _PERIODS_BEHIND = 3
 

@@ -7,12 +7,12 @@ history that an operator wants; so nothing unfinished and nothing unread goes, h
 from collections.abc import Mapping
 
 from headrace.bus.messages import Place
+from headrace.contracts.durations import ms
 from headrace.contracts.how_far_to_trim import Trimmed
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.what_to_trim import first_needed, undelivered
-from headrace.scheduler.timings import ms
 
 
 class WhenToTrim:

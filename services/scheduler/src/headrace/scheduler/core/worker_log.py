@@ -6,6 +6,7 @@ Invariant: death is decided by the log; only a report of this epoch says what a 
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Received
 from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import Lie
 from headrace.contracts.reports import Gone, Report, Tick, WorkerRecord
@@ -22,7 +23,6 @@ from headrace.scheduler.core.twins import tell_of_a_twin
 from headrace.scheduler.decisions.is_dead import deaf_too_long
 from headrace.scheduler.decisions.is_it_true import lie_in_report
 from headrace.scheduler.state.workers import Worker
-from headrace.scheduler.timings import ms
 
 
 class WorkerLog:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from fractions import Fraction
 
+from headrace.contracts.durations import ms
 from headrace.contracts.policy import TierPolicy
 from headrace.contracts.requests import RequestRecord
 
@@ -50,6 +51,6 @@ def may_forget(counter: int, largest_tag: int, in_flight: int) -> bool:
 
 def order_of(record: RequestRecord, offset: int, tier_default: timedelta) -> OrderKey:
     """Where a request stands inside its tenant. No deadline counts as arrival plus the tier's queue time-out."""
-    default_ms = record.accepted_ms + tier_default // timedelta(milliseconds=1)
+    default_ms = record.accepted_ms + ms(tier_default)
     deadline = record.finish_by_ms or record.start_by_ms or default_ms
     return (-record.priority, deadline, record.accepted_ms, offset)

@@ -7,6 +7,7 @@ so that a clock that is put right makes no retry early or late; only a checkpoin
 from dataclasses import dataclass
 from datetime import timedelta
 
+from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind, FailureRule, Fault, rule_of
 
 FIRST_DELAY, LONGEST_DELAY = timedelta(milliseconds=250), timedelta(seconds=30)
@@ -56,7 +57,7 @@ def when_to_retry(
         return GiveUp(kind or FailureKind.ATTEMPTS_EXHAUSTED, used)
     if counts and used >= max_attempts and not (rule is not None and rule.suspect):
         return GiveUp(FailureKind.ATTEMPTS_EXHAUSTED, used)
-    wait_ms = max(_pause_ms(rule, used, random, started=started), min(at_least_ms, _in_ms(LONGEST_WAIT)))
+    wait_ms = max(_pause_ms(rule, used, random, started=started), min(at_least_ms, ms(LONGEST_WAIT)))
     if finish_by_ms is not None and wall_ms + wait_ms >= finish_by_ms:
         return GiveUp(FailureKind.DEADLINE_PASSED, used)
     return Again(wait_ms, used)
@@ -67,21 +68,17 @@ def left_to_wait_ms(due_ms: int, wait_ms: int | None, wall_ms: int) -> int:
 
     Never more than it was at its beginning (`wait_ms`; None: it isn't told), however far the clocks of two owners differ.
     """
-    longest = _in_ms(LONGEST_WAIT) if wait_ms is None else wait_ms
+    longest = ms(LONGEST_WAIT) if wait_ms is None else wait_ms
     return min(max(0, due_ms - wall_ms), longest)
 
 
 def backoff_ms(used: int, random: float) -> int:
     """Exponential from 250 ms to 30 s with full jitter: uniform in [0, bound), so that retries don't come in waves."""
     bound = min(FIRST_DELAY * 2 ** min(max(0, used - 1), 16), LONGEST_DELAY)
-    return int(_in_ms(bound) * random)
-
-
-def _in_ms(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
+    return int(ms(bound) * random)
 
 
 def _pause_ms(rule: FailureRule | None, used: int, random: float, *, started: bool) -> int:
     if rule is not None and not rule.uses_attempt and rule.fault is Fault.BACKEND:
-        return int(_in_ms(OUTAGE_DELAY) * random)
+        return int(ms(OUTAGE_DELAY) * random)
     return backoff_ms(used, random) if started else 0

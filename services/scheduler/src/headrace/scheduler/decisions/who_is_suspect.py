@@ -7,6 +7,7 @@ death; a request is in a death once; nobody is kept apart for a first death.
 from datetime import timedelta
 
 from headrace.contracts.deaths import Death
+from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind, rule_of
 
 SAME_DEATH = timedelta(seconds=5)
@@ -26,7 +27,7 @@ def is_same_death(
     if kind is FailureKind.WORKER_DIED:
         return True
     together = (death.trial > 0) is (trial > 0)
-    return together and abs(at_ms - death.at_ms) <= SAME_DEATH // timedelta(milliseconds=1)
+    return together and abs(at_ms - death.at_ms) <= ms(SAME_DEATH)
 
 
 _SAYS_NOTHING = frozenset({FailureKind.STREAM_BROKEN, FailureKind.BACKEND_TIMEOUT})

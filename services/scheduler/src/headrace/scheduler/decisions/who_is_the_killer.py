@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from headrace.contracts.deaths import Death
+from headrace.contracts.durations import ms
 
 WINDOW = timedelta(minutes=10)
 ENOUGH, MORE_FOR_EACH = 3, 8
@@ -25,7 +26,7 @@ def is_killer(own: Sequence[Death], recent: Iterable[Death], *, did_well: bool, 
     unexplained = [death for death in own if not death.killer]
     if len(unexplained) < ENOUGH:
         return False
-    mine, since = {death.key for death in own}, wall_ms - WINDOW // timedelta(milliseconds=1)
+    mine, since = {death.key for death in own}, wall_ms - ms(WINDOW)
     others = sum(1 for death in recent if death.key not in mine and not death.killer and death.at_ms >= since)
     enough = ENOUGH + others // MORE_FOR_EACH
     needed = min(1 + others, enough) if did_well else 1 + others

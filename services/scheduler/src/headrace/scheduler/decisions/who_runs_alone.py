@@ -7,6 +7,8 @@ no more run together than the worker may hold.
 from collections.abc import Sequence
 from datetime import timedelta
 
+from headrace.contracts.durations import ms
+
 MOST_SINGLY = 8
 LONGEST_TURN, MOST_PATIENT_TURN = timedelta(seconds=10), timedelta(minutes=10)
 TOGETHER = "/"
@@ -32,7 +34,7 @@ def is_turn_over(
     """Whether the only worker goes back to other work, between two trials; also when something long keeps it from being
     empty, so that no trial began.
     """
-    too_long = boot_ms - since_ms >= longest // timedelta(milliseconds=1)
+    too_long = boot_ms - since_ms >= ms(longest)
     return workers <= 1 and work_waits and too_long
 
 
