@@ -83,9 +83,10 @@ class TierCounter(Struct, frozen=True, kw_only=True, tag="tier_counter"):
 class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retrying"):
     """Key `retrying/{id}`: what is known of a request that failed before and isn't finished.
 
-    `deaths` are the keys of those of which it is a suspect. `group`: with whom it is tried apart from all other work; None:
-    it runs like any other. `gave_up`: no further attempt, it is to end with this kind. It is due at `due_ms`, `wait_ms` after
-    its failure: nobody waits longer than that, whatever the next owner's clock says.
+    `deaths` are the keys of those of which it is a suspect; `suspect` says whether there are any, for people. `group`: with
+    whom it is tried apart from all other work; None: it runs like any other. `gave_up`: no further attempt, it is to end with
+    this kind. It is due at `due_ms`, `wait_ms` after its failure: nobody waits longer than that, whatever the next owner's
+    clock says.
     """
 
     id: str

@@ -11,7 +11,7 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     """Key `{pool}/{tier}`: the queue as its owner sees it, each second. Readers keep the highest epoch.
 
     `depth` counts requests read and waiting; `held` those at workers; `limit` the pool's slots. `rate_milli` is completions
-    per 1,000 s over the last 30 s.
+    per 1,000 s over the last 30 s. `accepting` is true as long as nobody closes a queue.
     """
 
     pool: Name

@@ -15,7 +15,8 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     the caller's cap on the answer, times `choices`. `plain_text`: the answer is text alone (one choice, no tools, no schema,
     no logprobs), so that it may be streamed upstream, assembled, and resumed. `gateway` is the partition of `replies` that
     the accepting replica reads; `waits`: somebody is on an open connection and wants the answer itself there. `sends_usage`:
-    the caller asked for a usage chunk in the stream.
+    the caller asked for a usage chunk in the stream. `hop` counts the pools that it was passed on from: 0 as long as nobody
+    passes requests on. `replay_of` is in the format and has no writer.
     """
 
     id: Mark
