@@ -130,7 +130,7 @@ class Member:
     @property
     def holds(self) -> int:
         """Records that it has read and not committed."""
-        return len(self.loop._delivery.reading.intake.held) if self.loop._delivery else 0
+        return len(self.loop._delivery.reading.share.held) if self.loop._delivery else 0
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of one of its metrics; 0 when it hasn't been touched."""

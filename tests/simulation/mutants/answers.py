@@ -9,8 +9,8 @@ from headrace.ingest.decisions.follow_chunks import ChunkOrder, Shown
 from headrace.ingest.decisions.native_events import NativeEvents
 from headrace.result_delivery.adapters.sql_transaction import SqlTransaction
 from headrace.result_delivery.adapters.tables import POSITIONS, RESULTS
-from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.outbox import Outbox
+from headrace.result_delivery.share import ReadShare
 from headrace.scheduler.core import when_to_trim
 from tests.simulation.mutants.mutant import Mutant, Patches
 
@@ -52,7 +52,7 @@ def the_unconfirmed_is_forgotten(patches: Patches) -> None:
 
 
 def a_lost_partition_is_kept(patches: Patches) -> None:
-    patches.set(Intake, "doubt", lambda _self, _places: None)
+    patches.set(ReadShare, "doubt", lambda _self, _places: None)
 
 
 def the_ledger_lacks_rows(patches: Patches) -> None:

@@ -81,7 +81,7 @@ class Scene(World):
             member
             for member in self.deliverers
             if member.delivery is not None
-            and any(each.place.topic == topic for each in member.delivery.reading.intake.held)
+            and any(each.place.topic == topic for each in member.delivery.reading.share.held)
         ]
 
     def learns_late(self, member: SimDeliverer, duration_ms: int) -> None:

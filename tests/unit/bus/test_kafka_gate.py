@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.bus.kafka.gate import Gate
+from headrace.bus.kafka.hand_out import HandOut
 from headrace.bus.messages import Place, Received
 
 PLACE = Place("t", 0)
@@ -14,7 +14,7 @@ def record(offset: int, place: Place = PLACE) -> Received:
 
 
 def test_a_record_of_another_assignment_or_from_before_the_position_is_not_admitted() -> None:
-    gate = Gate()
+    gate = HandOut()
     assert not gate.admits(record(0))
     gate.assign({PLACE: 5})
     assert not gate.admits(record(4))
@@ -25,7 +25,7 @@ def test_a_record_of_another_assignment_or_from_before_the_position_is_not_admit
 
 
 def test_resuming_says_from_where() -> None:
-    gate = Gate()
+    gate = HandOut()
     gate.assign({PLACE: 5})
     assert gate.pause({PLACE}) == ([PLACE], {})
     assert gate.pause({PLACE}) == ([], {})
@@ -37,7 +37,7 @@ def test_resuming_says_from_where() -> None:
 
 
 def test_a_partition_that_is_not_assigned_is_paused_when_it_comes() -> None:
-    gate = Gate()
+    gate = HandOut()
     assert gate.pause({PLACE}) == ([], {})
     assert gate.paused_now() == []
     gate.assign({PLACE: 0})
@@ -48,7 +48,7 @@ def test_a_partition_that_is_not_assigned_is_paused_when_it_comes() -> None:
 
 @given(st.lists(st.sampled_from(["deliver", "pause", "resume"]), max_size=60))
 def test_whatever_is_paused_and_prefetched_each_record_is_handed_out_once_in_order(steps: list[str]) -> None:
-    gate, handed, client = Gate(), list[int](), 0
+    gate, handed, client = HandOut(), list[int](), 0
     gate.assign({PLACE: 0})
     for step in [*steps, "resume", *["deliver"] * 60]:
         if step == "deliver":  # a client that ignores pauses, as a prefetched record does

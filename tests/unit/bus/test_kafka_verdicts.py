@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.bus.kafka.verdicts import (
-    Verdict,
+    ErrorVerdict,
     call_error,
     error_in,
     existing_error,
@@ -17,23 +17,23 @@ from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownErr
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (KafkaError(KafkaError._FENCED, fatal=True), Verdict.FENCED),
-        (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), Verdict.FENCED),
-        (KafkaError(KafkaError.PRODUCER_FENCED), Verdict.FENCED),
-        (KafkaError(KafkaError._FATAL), Verdict.RECREATE),
-        (KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER), Verdict.RECREATE),
-        (KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING), Verdict.RECREATE),
-        (KafkaError(KafkaError.INVALID_TXN_STATE), Verdict.RECREATE),
-        (KafkaError(KafkaError.UNKNOWN, fatal=True), Verdict.RECREATE),
-        (KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), Verdict.REFUSED),
-        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Verdict.REFUSED),
-        (KafkaError(KafkaError._TRANSPORT), Verdict.RETRY),
-        (KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), Verdict.RETRY),
-        (KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), Verdict.RETRY),
-        (KafkaError(KafkaError.UNKNOWN), Verdict.RETRY),
+        (KafkaError(KafkaError._FENCED, fatal=True), ErrorVerdict.FENCED),
+        (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), ErrorVerdict.FENCED),
+        (KafkaError(KafkaError.PRODUCER_FENCED), ErrorVerdict.FENCED),
+        (KafkaError(KafkaError._FATAL), ErrorVerdict.RECREATE),
+        (KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER), ErrorVerdict.RECREATE),
+        (KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING), ErrorVerdict.RECREATE),
+        (KafkaError(KafkaError.INVALID_TXN_STATE), ErrorVerdict.RECREATE),
+        (KafkaError(KafkaError.UNKNOWN, fatal=True), ErrorVerdict.RECREATE),
+        (KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), ErrorVerdict.REFUSED),
+        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), ErrorVerdict.REFUSED),
+        (KafkaError(KafkaError._TRANSPORT), ErrorVerdict.RETRY),
+        (KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), ErrorVerdict.RETRY),
+        (KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), ErrorVerdict.RETRY),
+        (KafkaError(KafkaError.UNKNOWN), ErrorVerdict.RETRY),
     ],
 )
-def test_each_class_of_error_has_its_verdict(error: KafkaError, verdict: Verdict) -> None:
+def test_each_class_of_error_has_its_verdict(error: KafkaError, verdict: ErrorVerdict) -> None:
     assert verdict_of(error) is verdict
 
 

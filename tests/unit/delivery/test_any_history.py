@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.topics import TopicKind, TopicNames
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
 from headrace.result_delivery.decisions.where_to_read import Stand
-from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.judging import Judging
+from headrace.result_delivery.share import ReadShare
 from tests.support.results import (
     ACCEPTED_MS,
     attempt,
@@ -53,18 +53,18 @@ class Database:
     requests: dict[str, int] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
 
-    def commit(self, intake: Intake) -> None:
-        stands = {each.place: Stand(each.offset + 1, "id") for each in intake.held}
-        if any(self.positions.get(place) != intake.stand(place) for place in stands):
-            intake.doubt(stands)  # lost: rolled back
+    def commit(self, share: ReadShare) -> None:
+        stands = {each.place: Stand(each.offset + 1, "id") for each in share.held}
+        if any(self.positions.get(place) != share.stand(place) for place in stands):
+            share.doubt(stands)  # lost: rolled back
             return
         for place in stands:
             before = self.positions.get(place)
             begin = 0 if before is None else before.next_offset
-            offsets = [each.offset for each in intake.held if each.place == place]
+            offsets = [each.offset for each in share.held if each.place == place]
             assert offsets == list(range(begin, begin + len(offsets))), "from the position on, without gaps"
         self.positions |= stands
-        found = [each.found for each in intake.held if not isinstance(each.found, Refusal)]
+        found = [each.found for each in share.held if not isinstance(each.found, Refused)]
         commit = what_to_commit(found, set(self.results), committed_ms=ACCEPTED_MS, destinations=WHERE)
         assert not self.results.keys() & {row["id"] for row in commit.rows}
         self.results |= {row["id"]: row["attempt_sequence"] for row in commit.rows}
@@ -76,7 +76,7 @@ class Database:
         for noted in commit.requests:
             self.requests.setdefault(noted["id"], noted["accepted_ms"])
         self.told += [row["id"] for row in commit.rows]
-        intake.committed(stands)
+        share.committed(stands)
 
 
 class Member:
@@ -84,7 +84,7 @@ class Member:
 
     def __init__(self, log: dict[Place, list[Received]], database: Database) -> None:
         self.log, self.database = log, database
-        self.intake = Intake(Judging(NAMES, ["main"], ["standard"]).judge)
+        self.share = ReadShare(Judging(NAMES, ["main"], ["standard"]).judge)
         self.at: dict[Place, int] = {}
         self.skipped: set[Place] = set()
         self.find()
@@ -93,24 +93,24 @@ class Member:
         """Asks SQL where it stands."""
         stands = {place: self.database.positions.get(place) for place in PLACES}
         self.at = {place: 0 if stand is None else stand.next_offset for place, stand in stands.items()}
-        self.intake.begin(stands, self.at)
+        self.share.begin(stands, self.at)
 
     def do(self, what: str, place: Place, count: int) -> None:
         match what:
             case "read":
                 records = self.log[place][self.at[place] : self.at[place] + count]
                 self.at[place] += len(records)
-                self.intake.take(records)
+                self.share.take(records)
             case "skip" if place not in self.skipped:  # a client that lost its place once, the other way
                 self.skipped.add(place)
-                self.intake.take(self.log[place][self.at[place] + count :])
-                if self.intake.in_doubt:
+                self.share.take(self.log[place][self.at[place] + count :])
+                if self.share.in_doubt:
                     self.find()
             case "again":  # a redelivery, or a client that lost its place
                 self.at[place] = max(0, self.at[place] - count)
             case "commit":
-                self.database.commit(self.intake)
-                if self.intake.in_doubt:
+                self.database.commit(self.share)
+                if self.share.in_doubt:
                     self.find()
             case _:
                 self.find()
@@ -152,7 +152,7 @@ def test_any_interleaving_gives_the_rows_of_the_log_read_once(
         last.find()
         for place in PLACES:
             last.do("read", place, 100)
-        database.commit(last.intake)
+        database.commit(last.share)
     assert (found.results, found.ledger, found.requests) == (once.results, once.ledger, once.requests)
     assert sorted(found.told) == sorted(once.results), "and each is told once"
     assert found.positions == once.positions

@@ -16,8 +16,8 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Final
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload
-from headrace.result_delivery.decisions.is_it_a_result import Outcome, outcome_of
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord, outcome_of
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import Commit, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import MAX_FINAL_BYTES, Destinations, rfc3339
 from tests.support.results import ACCEPTED_MS, TRACEPARENT, request_id, result
@@ -27,12 +27,12 @@ WHERE = Destinations("headrace.replies", "headrace.events", gateways=4)
 TRACE = (("traceparent", TRACEPARENT),)
 
 
-def committed(*outcomes: Outcome, known: set[str] | None = None) -> Commit:
+def committed(*outcomes: TerminalRecord, known: set[str] | None = None) -> Commit:
     return what_to_commit(outcomes, known or set(), committed_ms=NOW, destinations=WHERE)
 
 
-def outcome(number: int = 1, body: bytes = b"{}", **more: Any) -> Outcome:
-    return Outcome(result(number, body=body, **more), body, TRACE)
+def outcome(number: int = 1, body: bytes = b"{}", **more: Any) -> TerminalRecord:
+    return TerminalRecord(result(number, body=body, **more), body, TRACE)
 
 
 LOG = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), max_size=40)
@@ -122,7 +122,7 @@ def test_a_record_that_holds_no_result_is_refused_with_its_reason() -> None:
         partition: int, value: bytes | None, headers: tuple[tuple[str, bytes], ...]
     ) -> FailureKind | None:
         judged = outcome_of(partition, value, headers)
-        return judged.reason if isinstance(judged, Refusal) else None
+        return judged.reason if isinstance(judged, Refused) else None
 
     nul = ((HEADER, encode(result(1, partition=2, tenant="a\0b"))),)
     assert reason(2, b"", good) is None

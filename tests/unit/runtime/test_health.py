@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from headrace.runtime.clock import ManualClock
-from headrace.runtime.health import ComponentState, Health, Trouble, Verdict, evaluate
+from headrace.runtime.health import ComponentState, Health, HealthVerdict, Trouble, evaluate
 from headrace.runtime.metrics import Metrics
 from headrace.runtime.probes import answer, serving_probes, serving_probes_in_thread
 
@@ -18,7 +18,7 @@ SECOND = timedelta(seconds=1)
 def test_a_loop_that_stopped_turning_is_neither_live_nor_ready() -> None:
     clock = ManualClock(boot_ms=0)
     state = ComponentState("loop", stalls_after=2 * SECOND, turned_ms=0)
-    assert evaluate([state], clock.advance(2 * SECOND)) == Verdict((), ())
+    assert evaluate([state], clock.advance(2 * SECOND)) == HealthVerdict((), ())
     late = evaluate([state], clock.advance(SECOND))
     assert late.not_live == late.not_ready == (Trouble("loop", "its loop hasn't turned for 3.0 s"),)
 
@@ -28,11 +28,11 @@ def test_a_component_is_ready_when_it_says_so_until_the_service_drains() -> None
     health = Health(clock)
     kafka = health.component("kafka")
     loop = health.component("loop", stalls_after=SECOND, not_ready=None)
-    assert health.verdict() == Verdict((), (Trouble("kafka", "starting"),))
+    assert health.verdict() == HealthVerdict((), (Trouble("kafka", "starting"),))
     kafka.ready()
     clock.advance(2 * SECOND)
     loop.turned()
-    assert health.verdict() == Verdict((), ())
+    assert health.verdict() == HealthVerdict((), ())
     kafka.not_ready("the producer is being recreated")
     health.drain()
     assert [trouble.reason for trouble in health.verdict().not_ready] == [
@@ -47,7 +47,7 @@ def test_the_wall_clock_has_no_say_in_health() -> None:
     health = Health(clock)
     health.component("loop", stalls_after=SECOND, not_ready=None)
     clock.jump_wall(timedelta(hours=5))
-    assert health.verdict() == Verdict((), ())
+    assert health.verdict() == HealthVerdict((), ())
 
 
 def test_probes_say_which_component_is_not_well_and_what_else_there_is() -> None:

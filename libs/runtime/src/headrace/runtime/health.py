@@ -37,14 +37,14 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthVerdict:
     """What is not well; nothing at all when both are empty."""
 
     not_live: tuple[Trouble, ...]
     not_ready: tuple[Trouble, ...]
 
 
-def evaluate(states: Sequence[ComponentState], now: Now) -> Verdict:
+def evaluate(states: Sequence[ComponentState], now: Now) -> HealthVerdict:
     """The verdict at `now`. A loop that stalls is neither live nor ready."""
     stalled = tuple(
         Trouble(state.name, f"its loop hasn't turned for {(now.boot_ms - state.turned_ms) / 1000:.1f} s")
@@ -52,7 +52,7 @@ def evaluate(states: Sequence[ComponentState], now: Now) -> Verdict:
         if state.stalls_after is not None and _since(state, now) > state.stalls_after
     )
     refusing = tuple(Trouble(state.name, state.not_ready) for state in states if state.not_ready is not None)
-    return Verdict(not_live=stalled, not_ready=stalled + refusing)
+    return HealthVerdict(not_live=stalled, not_ready=stalled + refusing)
 
 
 class Component:
@@ -100,7 +100,7 @@ class Health:
         """The service takes no more work; for good."""
         self.component("supervisor", not_ready=DRAINING)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> HealthVerdict:
         """How things stand now."""
         return evaluate([component.state for component in self._components], self._clock.now())
 

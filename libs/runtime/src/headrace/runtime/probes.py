@@ -25,7 +25,7 @@ _PATIENCE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """An HTTP answer."""
 
     status: int
@@ -33,7 +33,7 @@ class Answer:
     body: bytes
 
 
-def answer(health: Health, registry: CollectorRegistry, path: str, accept: str) -> Answer:
+def answer(health: Health, registry: CollectorRegistry, path: str, accept: str) -> ProbeAnswer:
     """What a GET of `path` gets."""
     if path == "/livez":
         return _judged("live", health.verdict().not_live)
@@ -41,8 +41,8 @@ def answer(health: Health, registry: CollectorRegistry, path: str, accept: str) 
         return _judged("ready", health.verdict().not_ready)
     if path == "/metrics":
         encode, content_type = choose_encoder(accept)
-        return Answer(200, content_type, encode(registry))
-    return Answer(404, _JSON, msgspec.json.encode({"error": "there are /livez, /readyz and /metrics"}))
+        return ProbeAnswer(200, content_type, encode(registry))
+    return ProbeAnswer(404, _JSON, msgspec.json.encode({"error": "there are /livez, /readyz and /metrics"}))
 
 
 @contextlib.asynccontextmanager
@@ -123,7 +123,7 @@ def _handler(health: Health, registry: CollectorRegistry) -> type[BaseHTTPReques
     return Handler
 
 
-def _judged(word: str, troubles: tuple[Trouble, ...]) -> Answer:
+def _judged(word: str, troubles: tuple[Trouble, ...]) -> ProbeAnswer:
     status = f"not {word}" if troubles else word
     body = msgspec.json.encode({"status": status, "components": troubles})
-    return Answer(503 if troubles else 200, _JSON, body)
+    return ProbeAnswer(503 if troubles else 200, _JSON, body)

@@ -9,17 +9,17 @@ from datetime import timedelta
 
 from headrace.bus.messages import Received
 from headrace.contracts.failures import FailureKind
-from headrace.result_delivery.decisions.is_it_a_result import Outcome
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import Commit, Found, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
 from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.decisions.whose_attempt_is_it import attempts_at, strangers
-from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.outbox import Outbox
 from headrace.result_delivery.ports import LostPartitionError, Move, OutboxRow, Store
+from headrace.result_delivery.share import ReadShare
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 
@@ -31,7 +31,7 @@ _MINUTE_MS = 60_000
 class _StrangersError(Exception):
     """Attempts that are to be refused, by their place in what is held: nothing of the transaction was kept."""
 
-    def __init__(self, refusals: dict[int, Refusal]) -> None:
+    def __init__(self, refusals: dict[int, Refused]) -> None:
         super().__init__("attempts name other tenants than their requests")
         self.refusals = refusals
 
@@ -56,21 +56,21 @@ class Committing:
         self._left, self._tell_left_ms = 0, clock.now().boot_ms
         self._log = get_logger("committing")
 
-    def commit(self, intake: Intake) -> None:
+    def commit(self, share: ReadShare) -> None:
         """Commits all that is held, or leaves it held until its dead letters are confirmed. Raises StoreUnavailableError."""
-        refused = _refused(intake)
+        refused = _refused(share)
         if not self._letters.all_confirmed(refused):
             self._letters.send(refused, PATIENCE)
             return
         try:
-            commit, rows = self._transact(intake)
+            commit, rows = self._transact(share)
         except _StrangersError as found:
-            intake.refuse(found.refusals)  # the next call sends their dead letters
+            share.refuse(found.refusals)  # the next call sends their dead letters
             return
         except LostPartitionError as lost:
             self._metrics.commit_failures.labels("lost_partition").inc()
             self._log.warning("partitions lost, nothing committed", places=_names(lost))
-            intake.doubt(lost.places)
+            share.doubt(lost.places)
             return
         self._letters.passed()
         self._outbox.add(rows)
@@ -84,16 +84,16 @@ class Committing:
                 transaction.forget(sequences)
             self._outbox.forgotten(sequences)
 
-    def _transact(self, intake: Intake) -> tuple[Commit, list[OutboxRow]]:
+    def _transact(self, share: ReadShare) -> tuple[Commit, list[OutboxRow]]:
         """One transaction. Raises LostPartitionError, StoreUnavailableError, _StrangersError."""
         forgettable = self._outbox.forgettable()
-        stands = {each.place: Stand(each.offset + 1, self._id_of(each.place.topic)) for each in intake.held}
-        moves = [Move(place, intake.stand(place), new) for place, new in stands.items()]
-        found = [each.found for each in intake.held if not isinstance(each.found, Refusal)]
+        stands = {each.place: Stand(each.offset + 1, self._id_of(each.place.topic)) for each in share.held}
+        moves = [Move(place, share.stand(place), new) for place, new in stands.items()]
+        found = [each.found for each in share.held if not isinstance(each.found, Refused)]
         tried = attempts_at(found)
         with self._metrics.commit_seconds.time(), self._store.transaction() as transaction:
             transaction.move(moves)
-            if tried and (refused := _strangers(intake, transaction.tenants(tried))):
+            if tried and (refused := _strangers(share, transaction.tenants(tried))):
                 raise _StrangersError(refused)
             commit = what_to_commit(
                 found,
@@ -106,7 +106,7 @@ class Committing:
             transaction.book(commit.ledger)
             rows = transaction.enqueue(commit.outbox)
             transaction.forget(forgettable)
-        intake.committed(stands)
+        share.committed(stands)
         self._outbox.forgotten(forgettable)
         return commit, rows
 
@@ -136,22 +136,22 @@ class Committing:
             self._left, self._tell_left_ms = 0, now_ms + _MINUTE_MS
 
 
-def _refused(intake: Intake) -> list[tuple[Received, Refusal]]:
+def _refused(share: ReadShare) -> list[tuple[Received, Refused]]:
     return [
         (each.received, each.found)
-        for each in intake.held
-        if isinstance(each.found, Refusal) and each.received is not None
+        for each in share.held
+        if isinstance(each.found, Refused) and each.received is not None
     ]
 
 
-def _strangers(intake: Intake, noted: Mapping[str, str]) -> dict[int, Refusal]:
-    numbers = [n for n, each in enumerate(intake.held) if not isinstance(each.found, Refusal)]
-    found = [each.found for each in intake.held if not isinstance(each.found, Refusal)]
+def _strangers(share: ReadShare, noted: Mapping[str, str]) -> dict[int, Refused]:
+    numbers = [n for n, each in enumerate(share.held) if not isinstance(each.found, Refused)]
+    found = [each.found for each in share.held if not isinstance(each.found, Refused)]
     return {numbers[index]: refusal for index, refusal in strangers(found, noted).items()}
 
 
 def _results(found: list[Found]) -> list[str]:
-    return [each.record.id for each in found if isinstance(each, Outcome)]
+    return [each.record.id for each in found if isinstance(each, TerminalRecord)]
 
 
 def _names(lost: LostPartitionError) -> list[str]:

@@ -1,4 +1,4 @@
-"""What each record of the three logs holds, by the topic it stands in. Called by the intake for each record that is ours.
+"""What each record of the three logs holds, by the topic it stands in. Called by the share for each record that is ours.
 
 Invariant: a record holds a result, an attempt, a request, or is refused with a reason and by whom its letter is written.
 """
@@ -10,9 +10,9 @@ from headrace.bus.messages import Place, Received
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.contracts.values import Origin
 from headrace.result_delivery.decisions.is_it_a_request import accepted_of
-from headrace.result_delivery.decisions.is_it_a_result import Outcome, outcome_of
+from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord, outcome_of
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted, attempted_of
-from headrace.result_delivery.decisions.refusing import LeftToOwner, Refusal
+from headrace.result_delivery.decisions.refusing import LeftToOwner, Refused
 from headrace.result_delivery.decisions.what_to_commit import Found
 
 
@@ -24,20 +24,20 @@ class Judged:
 
     place: Place
     offset: int
-    found: Found | Refusal
+    found: Found | Refused
     received: Received | None = None
 
     @property
     def urgent(self) -> bool:
         """Whether somebody waits for its commit. What is only noted and booked may wait for company."""
-        return isinstance(self.found, Outcome | Refusal)
+        return isinstance(self.found, TerminalRecord | Refused)
 
 
 class Judging:
     """Knows the topics that result-delivery reads."""
 
     def __init__(self, names: TopicNames, pools: Iterable[str], tiers: Iterable[str]) -> None:
-        self._by_topic: dict[str, Callable[[Received], Found | Refusal]] = {
+        self._by_topic: dict[str, Callable[[Received], Found | Refused]] = {
             names.of(TopicKind.RESULTS): lambda each: outcome_of(each.partition, each.value, each.headers)
         }
         self.pool_of: dict[str, str] = {}
@@ -58,18 +58,18 @@ class Judging:
     def judge(self, record: Received) -> Judged:
         """What this record holds."""
         found = self._by_topic[record.topic](record)
-        if isinstance(found, Refusal) and record.topic in self.pool_of:
+        if isinstance(found, Refused) and record.topic in self.pool_of:
             found = LeftToOwner(found.reason)
-        kept = record if isinstance(found, Refusal | Attempted) else None
+        kept = record if isinstance(found, Refused | Attempted) else None
         return Judged(record.place, record.offset, found, kept)
 
 
-def _attempts(pool: str, tiers: dict[str, str]) -> Callable[[Received], Found | Refusal]:
+def _attempts(pool: str, tiers: dict[str, str]) -> Callable[[Received], Found | Refused]:
     return lambda each: attempted_of(each.partition, each.value, each.headers, pool=pool, tiers=tiers)
 
 
-def _requests(pool: str, tier: str) -> Callable[[Received], Found | Refusal]:
-    def judge(each: Received) -> Found | Refusal:
+def _requests(pool: str, tier: str) -> Callable[[Received], Found | Refused]:
+    def judge(each: Received) -> Found | Refused:
         origin = Origin(each.topic, each.partition, each.offset)
         return accepted_of(origin, each.value, each.headers, pool=pool, tier=tier)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from headrace.bus.dead_letters import dead_letter
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import Confirmation, LoopProducer, QueueFullError
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
@@ -24,11 +24,11 @@ class DeadLetters:
         self._confirmed: set[tuple[Place, int]] = set()
         self._log = get_logger("dead_letters")
 
-    def all_confirmed(self, refused: list[tuple[Received, Refusal]]) -> bool:
+    def all_confirmed(self, refused: list[tuple[Received, Refused]]) -> bool:
         """Whether every one of these is in `dlq`."""
         return all(_spot(record) in self._confirmed for record, _ in refused)
 
-    def send(self, refused: list[tuple[Received, Refusal]], wait: timedelta) -> None:
+    def send(self, refused: list[tuple[Received, Refused]], wait: timedelta) -> None:
         """Sends those that aren't there yet, and waits a little."""
         for record, refusal in refused:
             spot = _spot(record)
@@ -51,7 +51,7 @@ class DeadLetters:
             self._waiting.add(spot)
         self._producer.flush(wait)
 
-    def confirmed(self, record: Received, refusal: Refusal, confirmation: Confirmation) -> None:
+    def confirmed(self, record: Received, refusal: Refused, confirmation: Confirmation) -> None:
         """What became of a dead letter; one that wasn't written is sent again at the next try."""
         spot, error = _spot(record), confirmation.error
         self._waiting.discard(spot)

@@ -10,10 +10,10 @@ from datetime import timedelta
 from headrace.bus.messages import Place
 from headrace.bus.ports import START, BusUnavailableError, GroupReader, PositionGoneError
 from headrace.result_delivery.decisions.where_to_read import RUNBOOK, ReadFrom, Stand, where_to_read
-from headrace.result_delivery.intake import Intake
 from headrace.result_delivery.judging import Judging
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.ports import Store
+from headrace.result_delivery.share import ReadShare
 from headrace.result_delivery.topic_watch import TopicWatch
 from headrace.runtime.logging import get_logger
 
@@ -37,7 +37,7 @@ class Reading:
     ) -> None:
         self._reader, self._store, self._judging, self._topics = reader, store, judging, topics
         self._metrics, self._accept_loss = metrics, accept_loss
-        self.intake = Intake(judging.judge)
+        self.share = ReadShare(judging.judge)
         self.failing = False
         self.changed = False
         """Whether positions were asked for since this was last set to false: others may have left something to send."""
@@ -67,7 +67,7 @@ class Reading:
                 self.failed(error)
                 return count
             self.failing = self._assigning = False
-            self.intake.take(records)
+            self.share.take(records)
             count += len(records)
             size += sum(len(record.value or b"") for record in records)
             if len(records) < _GULP:
@@ -80,15 +80,15 @@ class Reading:
 
         Raises StoreUnavailableError, BusUnavailableError.
         """
-        ids = self._topics.answer(self._judging.topics, at_once=bool(self.intake.in_doubt))
+        ids = self._topics.answer(self._judging.topics, at_once=bool(self.share.in_doubt))
         if ids is None:
             return
-        self.intake.doubt(
+        self.share.doubt(
             place
-            for place, stand in self.intake.stands().items()
+            for place, stand in self.share.stands().items()
             if stand.topic_id not in (None, ids.get(place.topic))
         )
-        places = set(self.intake.in_doubt)
+        places = set(self.share.in_doubt)
         if places:
             self._begin(self._store.positions(places), ids, places)
 
@@ -98,7 +98,7 @@ class Reading:
 
     def hold_back(self, *, everything: bool) -> None:
         """Pauses what is in doubt or can't be used, or everything while what was read can't get on."""
-        wanted = self.intake.places if everything else {*self.intake.in_doubt, *self.intake.unusable}
+        wanted = self.share.places if everything else {*self.share.in_doubt, *self.share.unusable}
         self._pause(wanted)
 
     def failed(self, error: BusUnavailableError) -> None:
@@ -125,24 +125,24 @@ class Reading:
             else:
                 self._give_up(place, found)
         self._reader.seek({place: START if at is None else at for place, at in reads.items()})
-        self.intake.begin({place: stands.get(place) for place in reads}, reads)
+        self.share.begin({place: stands.get(place) for place in reads}, reads)
         self.changed = True
 
     def _gone(self, error: PositionGoneError) -> None:
         """The log begins beyond, or ends before, what we need. Where somebody has accepted it, read what there is."""
         place = error.place
-        if not self._accept_loss or place not in self.intake.places:
+        if not self._accept_loss or place not in self.share.places:
             self._give_up(place, f"{error}: {RUNBOOK}")
             return
         self._log.error("records are passed over, as somebody has accepted", reason=str(error))
         self._reader.seek({place: START})
-        self.intake.begin({place: self.intake.stand(place)}, {place: None})
+        self.share.begin({place: self.share.stand(place)}, {place: None})
 
     def _give_up(self, place: Place, sentence: str) -> None:
-        if place not in self.intake.unusable:
+        if place not in self.share.unusable:
             self._log.error("a partition isn't read any more", reason=sentence, topic=place.topic)
-        self.intake.give_up(place, sentence)
-        self._metrics.unusable.set(len(self.intake.unusable))
+        self.share.give_up(place, sentence)
+        self._metrics.unusable.set(len(self.share.unusable))
 
     def _pause(self, wanted: set[Place]) -> None:
         if wanted != self._paused:
@@ -153,16 +153,16 @@ class Reading:
         """Called by the reader while the group changes. Where to read from is asked for later: until then they are paused."""
         self._metrics.rebalances.inc()
         self.changed = self._assigning = True
-        self.intake.doubt(places)
+        self.share.doubt(places)
         self._pause({*self._paused, *places})
         self._tell("partitions assigned", places)
         return dict.fromkeys(places, 0)
 
     def _revoked(self, places: list[Place]) -> None:
-        self.intake.lose(places)
-        self._metrics.unusable.set(len(self.intake.unusable))
+        self.share.lose(places)
+        self._metrics.unusable.set(len(self.share.unusable))
         self._tell("partitions revoked", places)
 
     def _tell(self, what: str, places: list[Place]) -> None:
-        self._metrics.partitions.set(len(self.intake.places))
+        self._metrics.partitions.set(len(self.share.places))
         self._log.info(what, count=len(places), topics=len({place.topic for place in places}))

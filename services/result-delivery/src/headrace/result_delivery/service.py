@@ -15,7 +15,7 @@ from headrace.bus.ports import BusUnavailableError, LoopProducer
 from headrace.contracts.control import DeliveryPosition
 from headrace.result_delivery.backoff import Backoff
 from headrace.result_delivery.committing import Committing
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.forgetting import Forgetting
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
@@ -84,7 +84,7 @@ class ResultDelivery:
             except BusUnavailableError as error:
                 self.reading.failed(error)
         self._outbox.send()
-        stands = self.reading.intake.stands()
+        stands = self.reading.share.stands()
         self._publishing.tell(stands)
         self._trimming.trim(stands)
         self._stuck = self._due()  # after the work: it couldn't be committed
@@ -110,8 +110,8 @@ class ResultDelivery:
 
     def _wait(self) -> timedelta:
         """How long to wait for a first record: a moment only where something else is to be done soon."""
-        intake = self.reading.intake
-        busy = intake.in_doubt or self._stuck or self._swept is not None or self.reading.changed
+        share = self.reading.share
+        busy = share.in_doubt or self._stuck or self._swept is not None or self.reading.changed
         return _SOON if busy else _IDLE
 
     def _hear(self) -> None:
@@ -119,28 +119,28 @@ class ResultDelivery:
             match confirmation.token:
                 case OutboxRow() as row:
                     self._outbox.confirmed(row, confirmation)
-                case (Received() as record, Refusal() as refusal):
+                case (Received() as record, Refused() as refusal):
                     self._letters.confirmed(record, refusal, confirmation)
                 case DeliveryPosition() as position:
                     self._publishing.confirmed(position, confirmation)
 
     def _due(self) -> bool:
         """Whether what is held is to be committed now."""
-        intake = self.reading.intake
-        if not intake.held:
+        share = self.reading.share
+        if not share.held:
             self._held_ms = None
             return False
         now_ms = self._clock.now().boot_ms
         if self._held_ms is None:
             self._held_ms = now_ms
-        return len(intake.held) >= BATCH or now_ms - self._held_ms >= _LINGER_MS or intake.urgent
+        return len(share.held) >= BATCH or now_ms - self._held_ms >= _LINGER_MS or share.urgent
 
     def _work(self, *, idle: bool) -> None:
         """All that needs SQL; each part is one transaction. Raises StoreUnavailableError, BusUnavailableError."""
-        intake = self.reading.intake
+        share = self.reading.share
         self.reading.find_positions()
         if self._due() and not self._outbox.full:
-            self._committing.commit(intake)
+            self._committing.commit(share)
         elif idle:
             self._committing.forget_sent()
             self._forgetting.turn()
@@ -167,7 +167,7 @@ class ResultDelivery:
             self._component.not_ready("SQL can't be used: results wait in the log")
         elif self.reading.failing or self._outbox.failing:
             self._component.not_ready("Kafka can't be used")
-        elif unusable := self.reading.intake.unusable:
+        elif unusable := self.reading.share.unusable:
             self._component.not_ready(next(iter(unusable.values())))
         else:
             self._component.ready()

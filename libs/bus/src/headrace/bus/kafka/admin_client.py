@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
-from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, verdict_of
+from headrace.bus.kafka.verdicts import ErrorVerdict, call_error, error_in, verdict_of
 from headrace.bus.ports import BusError, BusUnavailableError
 
 K = TypeVar("K")
@@ -41,7 +41,7 @@ class RenewedAdminClient:
     def failure(self, client: AdminClient, exception: KafkaException, what: str) -> BusError:
         """What to raise; the client is replaced unless the fault is the question's."""
         error = error_in(exception)
-        if verdict_of(error) is not Verdict.REFUSED:
+        if verdict_of(error) is not ErrorVerdict.REFUSED:
             self.renew(client)
         return call_error(error, what)
 

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as ClientMessage
 
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
-from headrace.bus.kafka.gate import Gate
+from headrace.bus.kafka.hand_out import HandOut
 from headrace.bus.kafka.narrowing import all_at, at, place_of, received_of
-from headrace.bus.kafka.verdicts import Verdict, call_error, error_in, existing_error, verdict_of
+from headrace.bus.kafka.verdicts import ErrorVerdict, call_error, error_in, existing_error, verdict_of
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END, START, BusError, BusUnavailableError, PositionGoneError
 
@@ -57,7 +57,7 @@ class Consuming:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.client = Consumer(settings)
-        self.gate = Gate()
+        self.gate = HandOut()
         self._gone: dict[Place, PositionGoneError] = {}
         self._failed: BusError | None = None
         self._known: set[Place] = set()
@@ -105,7 +105,7 @@ class Consuming:
                 return  # about an assignment that isn't any more
             sentence = f"offset {position} of {place.topic}/{place.partition} is gone: {error.str()}"
             self._gone[place] = PositionGoneError(place, position, sentence)
-        elif verdict_of(error) is Verdict.REFUSED:
+        elif verdict_of(error) is ErrorVerdict.REFUSED:
             self._failed = BusError(f"reading {place.topic}/{place.partition} failed: {error.str()}")
 
     def _raise_failure(self) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as ClientMessage
 
 from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection, milliseconds
-from headrace.bus.kafka.verdicts import TOO_LARGE, Verdict, error_in, send_error, verdict_of
+from headrace.bus.kafka.verdicts import TOO_LARGE, ErrorVerdict, error_in, send_error, verdict_of
 from headrace.bus.messages import Message, Place
 from headrace.bus.ports import BusError, Confirmation, QueueFullError, TooLargeError
 
@@ -63,7 +63,7 @@ class KafkaLoopProducer:
     def _refused(self, error: KafkaError, place: Place, token: object) -> None:
         if error.code() in TOO_LARGE:
             raise TooLargeError(f"a message is larger than any topic takes: {MAX_MESSAGE_BYTES} bytes")
-        self._broken |= verdict_of(error) in {Verdict.RECREATE, Verdict.FENCED}
+        self._broken |= verdict_of(error) in {ErrorVerdict.RECREATE, ErrorVerdict.FENCED}
         self._record(token, place, None, send_error(error, f"{place.topic}/{place.partition}"))
 
     def _delivered(
@@ -72,7 +72,7 @@ class KafkaLoopProducer:
         if error is None:
             self._record(token, place, message.offset(), None)
         else:
-            self._broken |= verdict_of(error) in {Verdict.RECREATE, Verdict.FENCED}
+            self._broken |= verdict_of(error) in {ErrorVerdict.RECREATE, ErrorVerdict.FENCED}
             self._record(token, place, None, send_error(error, f"{place.topic}/{place.partition}"))
 
     def _record(self, token: object, place: Place, offset: int | None, error: BusError | None) -> None:

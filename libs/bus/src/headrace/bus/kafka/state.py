@@ -15,7 +15,7 @@ from confluent_kafka import Message as ClientMessage
 
 from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection
 from headrace.bus.kafka.loop_reader import KafkaLoopReader
-from headrace.bus.kafka.verdicts import Verdict, error_in, verdict_of
+from headrace.bus.kafka.verdicts import ErrorVerdict, error_in, verdict_of
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.newest import newest_of_each_key
 from headrace.bus.ports import (
@@ -176,7 +176,7 @@ class KafkaFencedState:
             self._failed = self._failed or self._failure(committing.error)
 
     def _failure(self, error: KafkaError) -> BusError:
-        if verdict_of(error) is Verdict.FENCED:
+        if verdict_of(error) is ErrorVerdict.FENCED:
             return FencedError(f"another owner has claimed the transactional id {self._id}")
         return CommitFailedError(f"a checkpoint of {self._place.topic} failed: {error.str()}")
 

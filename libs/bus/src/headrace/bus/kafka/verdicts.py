@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError, TooLargeError
 
 
-class Verdict(Enum):
+class ErrorVerdict(Enum):
     """What to do about an error."""
 
     RETRY = "try again: the cluster or the way to it is in trouble"
@@ -68,27 +68,27 @@ def error_in(exception: KafkaException) -> KafkaError:
     return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(exception))  # noqa: SLF001
 
 
-def verdict_of(error: KafkaError) -> Verdict:
+def verdict_of(error: KafkaError) -> ErrorVerdict:
     """What to do about it."""
     if error.code() in _FENCED:
-        return Verdict.FENCED
+        return ErrorVerdict.FENCED
     if error.fatal() or error.code() in _RECREATE:
-        return Verdict.RECREATE
-    return Verdict.REFUSED if error.code() in _REFUSED else Verdict.RETRY
+        return ErrorVerdict.RECREATE
+    return ErrorVerdict.REFUSED if error.code() in _REFUSED else ErrorVerdict.RETRY
 
 
 def send_error(error: KafkaError, where: str) -> BusError:
     """What became of a message that wasn't confirmed."""
     if error.code() in TOO_LARGE:
         return TooLargeError(f"a message is larger than {where} takes")
-    if verdict_of(error) is Verdict.REFUSED:
+    if verdict_of(error) is ErrorVerdict.REFUSED:
         return BusError(f"nothing was written to {where}: {error.str()}")
     return DeliveryUnknownError(f"a write to {where} wasn't confirmed: {error.str()}")
 
 
 def call_error(error: KafkaError, what: str) -> BusError:
     """What a call that only asks, or that may be repeated, raises."""
-    if verdict_of(error) is Verdict.REFUSED:
+    if verdict_of(error) is ErrorVerdict.REFUSED:
         return BusError(f"{what}: {error.str()}")
     return BusUnavailableError(f"{what}: no broker answers ({error.str()})")
 

@@ -15,7 +15,7 @@ from headrace.devkit.engine.faults import ENDING_ALL, STALLING, Fault
 from headrace.devkit.engine.journal import Exchange
 from headrace.devkit.engine.live import EngineDead, Generation
 from headrace.devkit.engine.refusals import DEAD, dead, error_body
-from headrace.devkit.engine.wire import DONE, Answer, encoded
+from headrace.devkit.engine.wire import DONE, EngineAnswer, encoded
 
 JSON = "application/json"
 HARD_CLOSE = struct.pack("ii", 1, 0)
@@ -55,7 +55,7 @@ class Answering:
         self,
         request: web.BaseRequest,
         exchange: Exchange,
-        answer: Answer,
+        answer: EngineAnswer,
         generation: Generation,
         *,
         fault: Fault | None,

@@ -1,6 +1,6 @@
 """Reads a request body as vLLM would: what to answer, to how many tokens, how. Called by generating and pages. Pure.
 
-Errors are Refusal: a status and vLLM's error body.
+Errors are EngineRefusal: a status and vLLM's error body.
 """
 
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ def tokens_in(text: str) -> int:
 
 
 def read_fields(body: bytes, models: tuple[str, ...]) -> dict[str, Any]:
-    """The JSON object of any call. Raises Refusal."""
+    """The JSON object of any call. Raises EngineRefusal."""
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -79,7 +79,7 @@ def read_fields(body: bytes, models: tuple[str, ...]) -> dict[str, Any]:
 
 
 def read_ask(body: bytes, reading: Reading, *, chat: bool, priority: str | None = None) -> Ask:
-    """`priority`: the header's, which is stronger than the body's. Raises Refusal for what vLLM refuses."""
+    """`priority`: the header's, which is stronger than the body's. Raises EngineRefusal for what vLLM refuses."""
     fields = read_fields(body, reading.models)
     salt = _seed(fields, reading.seed) if "seed" in fields else reading.seed
     seed = b"%d:" % salt if salt else b""

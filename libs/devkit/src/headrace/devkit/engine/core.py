@@ -73,7 +73,7 @@ class Core:
         self.plan, self.stepper.slowness = plan, plan.slow
 
     def wanted_fault(self, header: str | None, number: int, body: bytes) -> Fault | None:
-        """What the request asks for, else what the plan has for it. Raises Refusal."""
+        """What the request asks for, else what the plan has for it. Raises EngineRefusal."""
         try:
             return asked_fault(header, body) or (
                 self.plan.fault_for(number, body) if self.plan.rules else None
@@ -86,7 +86,7 @@ class Core:
         return self._faults.due(prompt, fault)
 
     def admit(self, sequence: Sequence, *, whole: bool = False) -> Generation:
-        """Lets a sequence into the queue; `whole`: its caller waits for all of it. Raises Refusal: dead, or full."""
+        """Lets a sequence into the queue; `whole`: its caller waits for all of it. Raises EngineRefusal: dead, or full."""
         if not self.alive:
             raise dead()
         most = self._admission.most_waiting

@@ -67,7 +67,7 @@ def vector(text: str, dimensions: int) -> list[float]:
 
 
 def read_embedding_ask(body: bytes, reading: Reading) -> EmbeddingAsk:
-    """Raises Refusal."""
+    """Raises EngineRefusal."""
     fields = read_fields(body, reading.models)
     dimensions = fields.get("dimensions")
     if dimensions is None:

@@ -21,8 +21,8 @@ import re
 from dataclasses import dataclass
 
 from headrace.devkit.engine.refusals import (
+    EngineRefusal,
     ProxyRefusal,
-    Refusal,
     bad,
     busy,
     dead,
@@ -68,7 +68,7 @@ class Fault:
     number: int
     times: int | None = None
 
-    def refusal(self, model: str, max_model_len: int) -> Refusal | None:
+    def refusal(self, model: str, max_model_len: int) -> EngineRefusal | None:
         """The error answer that this fault is, if it is one."""
         kinds = {
             "429": lambda: busy(429, self.number),

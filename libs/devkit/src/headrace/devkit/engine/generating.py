@@ -16,9 +16,9 @@ from headrace.devkit.engine.embeddings import read_embedding_ask
 from headrace.devkit.engine.faults import Fault
 from headrace.devkit.engine.journal import Exchange
 from headrace.devkit.engine.live import EngineDead, Generation
-from headrace.devkit.engine.refusals import Refusal, dead
+from headrace.devkit.engine.refusals import EngineRefusal, dead
 from headrace.devkit.engine.tokenizing import tokenized
-from headrace.devkit.engine.wire import Answer
+from headrace.devkit.engine.wire import EngineAnswer
 
 CHAT, COMPLETIONS, EMBEDDINGS, TOKENIZE = (
     "/v1/chat/completions",
@@ -38,7 +38,7 @@ class Generating:
         self._answers = 0
 
     async def answer(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Raises Refusal."""
+        """Raises EngineRefusal."""
         if not self._core.alive:
             raise dead()
         if exchange.path in GENERATING:
@@ -47,7 +47,7 @@ class Generating:
             return await self._embedded(request, exchange)
         if exchange.path == TOKENIZE:
             return reply(exchange, 200, tokenized(exchange.request, self._core.reading))
-        raise Refusal(404, "NotFoundError", "Not Found")
+        raise EngineRefusal(404, "NotFoundError", "Not Found")
 
     async def _generated(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         wanted, chat = self._wanted(request, exchange), exchange.path == CHAT
@@ -58,7 +58,9 @@ class Generating:
         if fault:
             sequence.hold_back(self._core.pace_us(fault), stall_of(fault, stream=ask.stream))
         generation = self._core.admit(sequence, whole=not ask.stream)
-        answer = Answer(ask, f"{'chatcmpl' if chat else 'cmpl'}-{self._name(request)}", int(time.time()))
+        answer = EngineAnswer(
+            ask, f"{'chatcmpl' if chat else 'cmpl'}-{self._name(request)}", int(time.time())
+        )
         making = Answering(request, exchange, answer, generation, fault=fault, die=self._die)
         try:
             response = await (making.stream if ask.stream else making.plain)()
@@ -99,7 +101,7 @@ class Generating:
         return self._core.wanted_fault(request.headers.get("X-Fault"), exchange.number, exchange.request)
 
     def _due(self, prompt: str, wanted: Fault | None, model: str) -> Fault | None:
-        """The fault to be made, unless it is an answer by itself. Raises Refusal."""
+        """The fault to be made, unless it is an answer by itself. Raises EngineRefusal."""
         fault = self._core.due(prompt, wanted)
         if fault is None:
             return None

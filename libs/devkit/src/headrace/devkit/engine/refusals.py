@@ -11,7 +11,7 @@ TOO_MANY_REQUESTS, UNAVAILABLE = 429, 503
 BAD_GATEWAY = b"<html><head><title>502 Bad Gateway</title></head><body><center>502</center></body></html>\r\n"
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a defect
+class EngineRefusal(Exception):  # noqa: N818 - an answer, not a defect
     """An error answer with vLLM's body; `retry_after_s` sets a Retry-After header (0: none, as vLLM)."""
 
     content_type = "application/json"
@@ -25,7 +25,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a defect
         self.body = error_body(status, kind, message, param)
 
 
-class ProxyRefusal(Refusal):
+class ProxyRefusal(EngineRefusal):
     """What a proxy in front of a dead engine answers: a page for people."""
 
     content_type = "text/html"
@@ -40,30 +40,30 @@ def error_body(status: int, kind: str, message: str, param: str | None = None) -
     return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": status}})
 
 
-def bad(message: str, param: str | None = None) -> Refusal:
+def bad(message: str, param: str | None = None) -> EngineRefusal:
     """A request that is wrong in itself."""
-    return Refusal(400, "BadRequestError", message, param)
+    return EngineRefusal(400, "BadRequestError", message, param)
 
 
-def dead() -> Refusal:
+def dead() -> EngineRefusal:
     """The engine behind the server is dead."""
-    return Refusal(500, "InternalServerError", DEAD)
+    return EngineRefusal(500, "InternalServerError", DEAD)
 
 
-def busy(status: int = UNAVAILABLE, retry_after_s: int = 0) -> Refusal:
+def busy(status: int = UNAVAILABLE, retry_after_s: int = 0) -> EngineRefusal:
     """The queue is full: as vLLM says it, or with 429 as others do."""
     if status == TOO_MANY_REQUESTS:
         message = "Rate limit reached. Please try again later."
-        return Refusal(429, "Too Many Requests", message, retry_after_s=retry_after_s)
-    return Refusal(UNAVAILABLE, "Service Unavailable", BUSY, retry_after_s=retry_after_s)
+        return EngineRefusal(429, "Too Many Requests", message, retry_after_s=retry_after_s)
+    return EngineRefusal(UNAVAILABLE, "Service Unavailable", BUSY, retry_after_s=retry_after_s)
 
 
-def no_such_model(name: object) -> Refusal:
+def no_such_model(name: object) -> EngineRefusal:
     """A model that isn't served here."""
-    return Refusal(404, "NotFoundError", f"The model `{name}` does not exist.", "model")
+    return EngineRefusal(404, "NotFoundError", f"The model `{name}` does not exist.", "model")
 
 
-def too_long(tokens: int, limit: int) -> Refusal:
+def too_long(tokens: int, limit: int) -> EngineRefusal:
     """A prompt that leaves no room for an answer."""
     return bad(
         f"This model's maximum context length is {limit} tokens. However, your prompt contains {tokens} input "

@@ -20,7 +20,7 @@ from headrace.devkit.engine.generating import GENERATING, LEFT, Generating
 from headrace.devkit.engine.journal import Exchange, Journal
 from headrace.devkit.engine.pages import Page, Pages
 from headrace.devkit.engine.profiles import INSTANT, Profile
-from headrace.devkit.engine.refusals import Refusal
+from headrace.devkit.engine.refusals import EngineRefusal
 from headrace.devkit.engine.stats import Stats
 from headrace.devkit.ports import LOOPBACK
 
@@ -125,7 +125,7 @@ class FakeEngine:
     async def _answer_and_count(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         try:
             response = await self._generating.answer(request, exchange)
-        except Refusal as refusal:
+        except EngineRefusal as refusal:
             response = reply(exchange, refusal.status, refusal.body, refusal.headers, refusal.content_type)
         except LEFT:
             self._count(exchange, exchange.ended or "aborted")

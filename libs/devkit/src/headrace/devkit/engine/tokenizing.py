@@ -11,7 +11,7 @@ VOCABULARY_SIZE, BEGIN = 128_000, 128_000
 
 
 def tokenized(body: bytes, reading: Reading) -> bytes:
-    """vLLM's answer for a `prompt` or for `messages`. Raises Refusal."""
+    """vLLM's answer for a `prompt` or for `messages`. Raises EngineRefusal."""
     fields = read_fields(body, reading.models)
     text = "".join(chat_prompt(fields)) if "messages" in fields else fields.get("prompt")
     if not isinstance(text, str):

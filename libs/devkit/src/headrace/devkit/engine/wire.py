@@ -18,7 +18,7 @@ def event(value: object) -> bytes:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EngineAnswer:
     """What all bytes of one answer share. `created` in seconds since 1970."""
 
     ask: Ask

@@ -11,7 +11,7 @@ from headrace.contracts.lies import lie_in_request
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
-from headrace.result_delivery.decisions.refusing import Headers, Refusal
+from headrace.result_delivery.decisions.refusing import Headers, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Accepted:
 
 def accepted_of(
     origin: Origin, value: bytes | None, headers: Headers, *, pool: str, tier: str
-) -> Accepted | Refusal:
+) -> Accepted | Refused:
     """The request that stands there, or why none does. `pool` and `tier` are those of the topic."""
     try:
         record: RequestRecord = decode(TopicKind.REQUESTS, find_header(headers))
     except UndecodableError as error:
-        return Refusal(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
+        return Refused(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
     lie = lie_in_request(record, pool=pool, tier=tier, partition=origin.partition)
-    return Accepted(record, origin) if lie is None else Refusal(*lie, record.id, record.tenant)
+    return Accepted(record, origin) if lie is None else Refused(*lie, record.id, record.tenant)

@@ -11,7 +11,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import lie_in_attempt
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.topics import TopicKind
-from headrace.result_delivery.decisions.refusing import Headers, Refusal
+from headrace.result_delivery.decisions.refusing import Headers, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Attempted:
 
 def attempted_of(
     partition: int, value: bytes | None, headers: Headers, *, pool: str, tiers: Mapping[str, str]
-) -> Attempted | Refusal:
+) -> Attempted | Refused:
     """The attempt that a record of this partition holds, or why it holds none. `tiers`: request topic -> tier."""
     try:
         record: AttemptRecord = decode(TopicKind.ATTEMPTS, find_header(headers))
     except UndecodableError as error:
-        return Refusal(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
+        return Refused(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
     lie = lie_in_attempt(record, pool=pool, tier=tiers.get(record.origin.topic), partition=partition)
-    return Attempted(record, pool) if lie is None else Refusal(*lie, record.id, record.tenant)
+    return Attempted(record, pool) if lie is None else Refused(*lie, record.id, record.tenant)

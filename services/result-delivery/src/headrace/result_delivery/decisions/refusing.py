@@ -12,7 +12,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refused:
     """Why; `id` and `tenant` where they could be read."""
 
     reason: FailureKind

@@ -12,7 +12,7 @@ from typing import TypedDict
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import ResultRecord
 from headrace.result_delivery.decisions.is_it_a_request import Accepted
-from headrace.result_delivery.decisions.is_it_a_result import Outcome
+from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
 from headrace.result_delivery.decisions.refusing import LeftToOwner
 from headrace.result_delivery.decisions.what_to_book import LedgerRow, RequestRow, ledger_row, request_row
@@ -55,7 +55,7 @@ class ResultRow(TypedDict):
     body: bytes
 
 
-Found = Outcome | Accepted | Attempted | LeftToOwner
+Found = TerminalRecord | Accepted | Attempted | LeftToOwner
 """What a record may hold, with what is only counted."""
 
 
@@ -87,7 +87,7 @@ def what_to_commit(
     noted: set[str] = set()
     for found in batch:
         match found:
-            case Outcome():
+            case TerminalRecord():
                 _result(commit, found, seen, committed_ms, destinations)
             case Attempted(record):
                 key = (record.id, *record.attempt)
@@ -104,7 +104,7 @@ def what_to_commit(
 
 
 def _result(
-    commit: Commit, outcome: Outcome, seen: set[str], committed_ms: int, destinations: Destinations
+    commit: Commit, outcome: TerminalRecord, seen: set[str], committed_ms: int, destinations: Destinations
 ) -> None:
     if outcome.record.id in seen:
         commit.suppressed.append(outcome.record.id)

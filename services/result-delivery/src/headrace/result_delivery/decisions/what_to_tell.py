@@ -13,7 +13,7 @@ import msgspec
 from headrace.contracts.codec import HEADER, encode
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.replies import Final
-from headrace.result_delivery.decisions.is_it_a_result import Outcome
+from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord
 from headrace.result_delivery.decisions.refusing import Headers
 
 MAX_FINAL_BYTES = 1024 * 1024
@@ -42,7 +42,9 @@ class OutboxMessage:
     value: bytes
 
 
-def messages_of(outcome: Outcome, *, committed_ms: int, destinations: Destinations) -> list[OutboxMessage]:
+def messages_of(
+    outcome: TerminalRecord, *, committed_ms: int, destinations: Destinations
+) -> list[OutboxMessage]:
     """The final first, since somebody may be waiting for it; then the event."""
     messages = [_event(outcome, committed_ms, destinations.events)]
     if outcome.record.gateway < destinations.gateways:
@@ -50,7 +52,7 @@ def messages_of(outcome: Outcome, *, committed_ms: int, destinations: Destinatio
     return messages
 
 
-def _final(outcome: Outcome, topic: str) -> OutboxMessage:
+def _final(outcome: TerminalRecord, topic: str) -> OutboxMessage:
     record = outcome.record
     carried = record.waits and record.payload.inline and len(outcome.body) <= MAX_FINAL_BYTES
     final = Final(
@@ -68,7 +70,7 @@ def _final(outcome: Outcome, topic: str) -> OutboxMessage:
     return OutboxMessage(topic, record.gateway, None, headers, outcome.body if carried else b"")
 
 
-def _event(outcome: Outcome, committed_ms: int, topic: str) -> OutboxMessage:
+def _event(outcome: TerminalRecord, committed_ms: int, topic: str) -> OutboxMessage:
     record, tenant = outcome.record, outcome.record.tenant.encode()
     at_ms = record.times.finished_ms or committed_ms
     attributes = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from headrace.contracts.failures import FailureKind
 from headrace.result_delivery.decisions.is_it_a_request import Accepted
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import Found
 
 _DETAIL = "an attempt names another tenant than its request does"
@@ -20,7 +20,7 @@ def attempts_at(found: Iterable[Found]) -> list[str]:
     return list(dict.fromkeys(each.record.id for each in found if isinstance(each, Attempted)))
 
 
-def strangers(found: Iterable[Found], noted: Mapping[str, str]) -> dict[int, Refusal]:
+def strangers(found: Iterable[Found], noted: Mapping[str, str]) -> dict[int, Refused]:
     """The attempts of these that are refused, by their place in the order. `noted`: request id -> tenant, as SQL has it.
 
     An attempt at a request that isn't known yet is taken at its word.
@@ -30,7 +30,7 @@ def strangers(found: Iterable[Found], noted: Mapping[str, str]) -> dict[int, Ref
         noted
     )
     return {
-        number: Refusal(FailureKind.FOREIGN_TENANT, _DETAIL, each.record.id, each.record.tenant)
+        number: Refused(FailureKind.FOREIGN_TENANT, _DETAIL, each.record.id, each.record.tenant)
         for number, each in enumerate(found)
         if isinstance(each, Attempted)
         and tenants.get(each.record.id, each.record.tenant) != each.record.tenant

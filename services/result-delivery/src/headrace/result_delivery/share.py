@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.bus.messages import Place, Received
-from headrace.result_delivery.decisions.refusing import Refusal
+from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.judging import Judged
 
 
-class Intake:
+class ReadShare:
     """The member's share of the logs. Only the loop's own thread touches it."""
 
     def __init__(self, judge: Callable[[Received], Judged]) -> None:
@@ -84,7 +84,7 @@ class Intake:
             self.held.append(self._judge(record))
             self._reads[record.place] = record.offset + 1
 
-    def refuse(self, refusals: Mapping[int, Refusal]) -> None:
+    def refuse(self, refusals: Mapping[int, Refused]) -> None:
         """These of what is held, by their place in it, can't be stored after all."""
         for number, refusal in refusals.items():
             self.held[number] = replace(self.held[number], found=refusal)

@@ -11,7 +11,7 @@ from headrace.bus.messages import Place, Received
 
 
 @dataclass
-class Gate:
+class HandOut:
     """`positions`: the next offset of each assigned partition. `paused`: what the caller wants, assigned or not.
 
     `ahead`: where the client has gone further than we have, so that its own position says nothing.
