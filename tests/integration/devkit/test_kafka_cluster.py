@@ -1,5 +1,6 @@
 """The real broker comes up, keeps data, and dies with its starter."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from headrace.devkit import kafka_folder
 from headrace.devkit.kafka import BrokerFailed, KafkaCluster
+from headrace.devkit.ports import LOOPBACK, free_port, free_ports
 
 pytestmark = pytest.mark.kafka
 
@@ -52,6 +55,23 @@ def test_the_shared_broker_carries_a_record_and_makes_no_topic_by_itself(kafka: 
     assert values(kafka, f"{prefix}one", 1) == [b"hello"]
     topics = AdminClient({"bootstrap.servers": kafka}).list_topics(f"{prefix}two", timeout=10).topics
     assert topics[f"{prefix}two"].error is not None
+
+
+def test_a_port_that_was_taken_between_finding_and_binding_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as thief:
+        thief.bind((LOOPBACK, 0))
+        thief.listen()
+        taken = thief.getsockname()[1]
+        found = iter([[taken, free_port()], free_ports(2)])
+        monkeypatch.setattr(kafka_folder, "free_ports", lambda _: next(found))
+        cluster = KafkaCluster().start()
+        try:
+            assert str(taken) not in cluster.bootstrap
+            make_topic(cluster.bootstrap, "one")
+        finally:
+            cluster.stop()
 
 
 def test_a_named_folder_keeps_data_over_kill_9_of_starter_and_broker(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ READY_WITHIN = timedelta(seconds=60)
 READY_SENTENCE = "Kafka Server started"
 POLL_S = 0.05
 LAST_LINES = 15
+PORT_TAKEN = "Address already in use"
+TRIES = 3
 
 
 class BrokerFailed(RuntimeError):  # noqa: N818 - reads as what happened
@@ -95,6 +97,16 @@ class KafkaCluster(Broker):
         if self._children:
             raise RuntimeError("the cluster runs already")
         self._class_path = class_path(self._progress)
+        for _ in range(TRIES - 1):
+            try:
+                return self._start()
+            except BrokerFailed as error:
+                # A port is found free before the JVM binds it, seconds later: somebody may have taken it meanwhile.
+                if PORT_TAKEN not in str(error):
+                    raise
+        return self._start()
+
+    def _start(self) -> Self:
         folder = self._named_folder or self._temporary_folder()
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder)
