@@ -10,7 +10,6 @@ from headrace.contracts.failures import FAILURES, FailureKind
 from headrace.contracts.policy import CostWeights, PoolPolicy
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Payload, Usage
-from headrace.scheduler.decisions.estimate_wait import estimated_wait_ms, rate_milli_of
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
 from headrace.scheduler.decisions.is_dead import deaf_too_long, silent_too_long
 from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
@@ -234,12 +233,6 @@ def test_replicas_that_begin_together_share_the_pools_evenly(replicas: int, pool
 def test_a_lone_replica_follows_itself_after_the_shortest_silence() -> None:
     assert rank_of("a", [], "pool", ["pool"], "a") == 0
     assert rank_of("a", ["a"], "pool", ["pool"], "a") == 0
-
-
-def test_no_estimate_is_given_where_nothing_was_completed() -> None:
-    assert estimated_wait_ms(9, 0) is None
-    assert rate_milli_of(60, 30_000) == 2_000
-    assert estimated_wait_ms(9, 2_000) == 5_000
 
 
 def test_ids_are_forgotten_after_fifteen_minutes_and_not_before() -> None:

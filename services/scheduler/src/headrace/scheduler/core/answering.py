@@ -13,10 +13,17 @@ from headrace.contracts.observations import QueueState
 from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.estimate_wait import estimated_wait_ms, rate_milli_of
+from headrace.scheduler.decisions.estimate_wait import (
+    WINDOW,
+    expected_rate,
+    per_second,
+    rate_milli_of,
+    wait_ms,
+)
+from headrace.scheduler.state.fair_queue import Waiting
 from headrace.scheduler.state.tracked import Phase, Tracked
 
-RATE_OVER_MS = 30_000
+RATE_OVER_MS = ms(WINDOW)
 
 
 class Answering:
@@ -33,6 +40,7 @@ class Answering:
     def completed(self, count: int) -> None:
         """So many requests were finished in this step."""
         now = self._state.now.boot_ms
+        self._state.served.passed(now, at_work=bool(self._state.tracked))
         self._began_ms = now if self._began_ms is None else self._began_ms
         if count:
             self._completed.append((now, count))
@@ -49,7 +57,7 @@ class Answering:
         """Answer a query from what is known now."""
         state, tracked = self._state, self._state.tracked.get(query.id)
         held = state.held.of(query.id)
-        status, position = self._status(query.id, tracked)
+        status, ahead = self._status(query.id, tracked)
         attempts = held.attempts if held is not None else tracked.used if tracked is not None else 0
         answer = Answer(
             id=query.id,
@@ -58,8 +66,8 @@ class Answering:
             as_of_ms=state.now.wall_ms,
             known=status is not None,
             status=status,
-            position=position,
-            estimated_wait_ms=None if position is None else estimated_wait_ms(position, self.rate_milli()),
+            position=None if ahead is None else ahead.requests,
+            estimated_wait_ms=None if tracked is None or ahead is None else self._wait_ms(tracked, ahead),
             tokens=0 if held is None else held.tokens,
             attempts=attempts,
             gateway=None if tracked is None else tracked.record.gateway,
@@ -97,7 +105,17 @@ class Answering:
             paused_partitions=len(paused),
         )
 
-    def _status(self, request_id: str, tracked: Tracked | None) -> tuple[Status | None, int | None]:
+    def _wait_ms(self, tracked: Tracked, ahead: Waiting) -> int | None:
+        """How long until it starts, by what its tenant gets of the pool's work."""
+        return wait_ms(ahead.cost, tracked.charge, self._rate_of(tracked.record.tier, tracked.record.tenant))
+
+    def _rate_of(self, tier: str, tenant: str) -> int:
+        """What a tenant is served per second."""
+        served = self._state.served
+        own, pool = (per_second(n, served.busy_ms) for n in (served.of_tenant(tier, tenant), served.total))
+        return expected_rate(own, pool, self._state.queue.share(tier, tenant))
+
+    def _status(self, request_id: str, tracked: Tracked | None) -> tuple[Status | None, Waiting | None]:
         held = self._state.held.of(request_id)
         if held is not None:
             return (Status.RUNNING if held.running else Status.DISPATCHED), None

@@ -121,7 +121,7 @@ class AttemptLog:
         if not state.settles(record.attempt) or not record.started:
             return
         cost = spent_cost(record.usage, state.setting.pool_policy.cost)
-        state.accounts.settle(record.tier, record.tenant, cost)
+        state.settle(record.tier, record.tenant, cost)
 
     def _finish(self, record: AttemptRecord) -> None:
         if record.status is Status.SUCCEEDED:

@@ -25,6 +25,7 @@ from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
 from headrace.scheduler.state.retry_budgets import RetryBudgets
+from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -87,6 +88,7 @@ class PoolState:
     """When those may run again, ms since boot: a wall clock that jumps makes no retry early or late."""
     suspects: Suspects = field(default_factory=Suspects)
     retry_budgets: RetryBudgets = field(default_factory=RetryBudgets)
+    served: Served = field(default_factory=Served)
     cancels: Cancels = field(default_factory=Cancels)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
@@ -168,6 +170,11 @@ class PoolState:
         if piece is not None:
             self.dirty.add(f"settled/{piece[0]}/{piece[1]}")
         return piece is not None
+
+    def settle(self, tier: str, tenant: str, cost: int) -> None:
+        """Book what an attempt really spent. Call only where `settles` said so."""
+        self.accounts.settle(tier, tenant, cost)
+        self.served.settled(tier, tenant, cost, self.now.boot_ms)
 
     @property
     def minute(self) -> int:

@@ -48,7 +48,7 @@ class Returning:
         self.let_go(held)
         if self._state.settles(held.attempt):
             cost = held.tokens * self._state.setting.pool_policy.cost.completion
-            self._state.accounts.settle(held.tier, held.tenant, cost)
+            self._state.settle(held.tier, held.tenant, cost)
         self._state.count(Counted.ATTEMPTS_WORKER_DIED)
         self.failed(
             FailedAttempt(

@@ -1,14 +1,35 @@
-"""How long a queued request will wait, as far as the last half minute tells. Called for answers to queries."""
+"""How long a queued request will wait, as far as the last half minute tells. Called for answers to queries and `queue-state`.
+
+Invariant: costs are micro service units, rates those per second, both integers; more ahead never makes a wait shorter, a
+greater rate never makes it longer. Nothing is clamped or made random here: that is done to what is sent as Retry-After.
+"""
+
+from datetime import timedelta
+from fractions import Fraction
+
+WINDOW = timedelta(seconds=30)
+"""What was settled within it makes the rate."""
 
 
-def estimated_wait_ms(ahead: int, rate_milli: int) -> int | None:
-    """Milliseconds until `ahead` requests before this one have been completed, at `rate_milli` per 1,000 s.
+def per_second(cost: int, over_ms: int) -> int:
+    """The rate at which so much was settled over a period of milliseconds; 0 for an empty period."""
+    return cost * 1_000 // over_ms if over_ms > 0 else 0
 
-    None when nothing was completed lately: no estimate is better than a wrong one.
+
+def expected_rate(own: int, pool: int, share: Fraction) -> int:
+    """X: a tenant's own rate, but at least its share of the pool's: who has just come was not served at all yet."""
+    return max(own, pool * share.numerator // share.denominator)
+
+
+def wait_ms(backlog: int, cost: int, rate: int, *, limit: int = 0) -> int | None:
+    """R = (B + c - H) / X in ms, rounded up: until a backlog B has shrunk so far that a cost c fits within H.
+
+    With B what is ahead in its tenant's queue and H = 0 it is the time until a request starts. None where nothing was
+    settled lately: no estimate is better than a wrong one.
     """
-    if rate_milli <= 0:
+    if rate <= 0:
         return None
-    return (ahead + 1) * 1_000_000 // rate_milli
+    return max(0, -((limit - backlog - cost) * 1_000 // rate))
 
 
 def rate_milli_of(completed: int, over_ms: int) -> int:

@@ -70,11 +70,15 @@ class Accounts:
         """Told of every tenant's counter that moved: the queue orders tenants by it."""
 
     def of(self, tier: str, tenant: str) -> Account:
-        """A tenant's counter, made on first use: a tenant without a policy of its own has weight 1."""
+        """A tenant's counter, made on first use."""
         tenants = self.tiers[tier].tenants
         if tenant not in tenants:
-            tenants[tenant] = Account(Fraction(self._weights.get(tenant, 1)))
+            tenants[tenant] = Account(Fraction(self.weight_of(tenant)))
         return tenants[tenant]
+
+    def weight_of(self, tenant: str) -> int:
+        """A tenant's weight; 1 without a policy of its own."""
+        return self._weights.get(tenant, 1)
 
     def dispatch(self, tier: str, tenant: str, charge: int) -> None:
         """Charge an attempt at dispatch, and move virtual time and the largest tag on."""

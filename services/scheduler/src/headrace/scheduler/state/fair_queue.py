@@ -1,21 +1,32 @@
 """The requests that wait, in the order in which they are to run: tiers, in them tenants, in them requests.
 
 Used by the core. Heaps with lazy deletion: an entry counts only while what it says is still so. O(log T + log n) a pick.
-Invariant: a request is picked only in phase WAITING, and each waiting request has exactly one entry that counts.
+Invariant: a request is picked only in phase WAITING, and each waiting request has exactly one entry that counts; its charge
+doesn't change while it waits.
 """
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from headrace.scheduler.decisions.pick_next import OrderKey, lifted, pick_tier
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
+class Waiting(NamedTuple):
+    """So many requests, and their cost in micro service units."""
+
+    requests: int
+    cost: int
+
+
 @dataclass(slots=True)
 class _TenantQueue:
     heap: list[tuple[OrderKey, int, Tracked]] = field(default_factory=list)
     waiting: int = 0
+    cost: int = 0
 
 
 @dataclass(slots=True)
@@ -23,6 +34,9 @@ class _TierQueue:
     tenants: dict[str, _TenantQueue] = field(default_factory=dict)
     heap: list[tuple[int, str]] = field(default_factory=list)
     waiting: int = 0
+    cost: int = 0
+    weight: int = 0
+    """Of all tenants with waiting requests."""
 
 
 class FairQueue:
@@ -45,11 +59,13 @@ class FairQueue:
         if queue is None:
             self._lift(name, tenant)
             queue = tier.tenants[tenant] = _TenantQueue()
+            tier.weight += self._accounts.weight_of(tenant)
             self.touch(name, tenant)
         self._entries += 1
         heappush(queue.heap, (request.order, self._entries, request))
-        queue.waiting += 1
-        tier.waiting += 1
+        for each in (queue, tier):
+            each.waiting += 1
+            each.cost += request.charge
 
     def take(self, request: Tracked, phase: Phase) -> None:
         """It waits no longer: it has been dispatched, is ending or has finished."""
@@ -58,10 +74,12 @@ class FairQueue:
         request.phase = phase
         tier = self._tiers[request.record.tier]
         queue = tier.tenants[request.record.tenant]
-        tier.waiting -= 1
-        queue.waiting -= 1
+        for each in (queue, tier):
+            each.waiting -= 1
+            each.cost -= request.charge
         if not queue.waiting:
             del tier.tenants[request.record.tenant]
+            tier.weight -= self._accounts.weight_of(request.record.tenant)
         elif len(queue.heap) > 2 * queue.waiting + 64:
             queue.heap = [entry for entry in queue.heap if entry[2].phase is Phase.WAITING]
             heapify(queue.heap)
@@ -89,11 +107,25 @@ class FairQueue:
         tenant = self._least_tenant(chosen, tier)
         return self._first_of(tier.tenants[tenant])
 
-    def ahead_of(self, request: Tracked) -> int:
-        """Requests of the same tenant and tier that go before this one. Linear; for answers to queries."""
+    def ahead_of(self, request: Tracked) -> Waiting:
+        """What of the same tenant and tier goes before this one. Linear; for answers to queries."""
         queue = self._tiers[request.record.tier].tenants.get(request.record.tenant, _TenantQueue())
-        live = {entry[2].record.id: entry[0] for entry in queue.heap if entry[2].phase is Phase.WAITING}
-        return sum(1 for order in live.values() if order < request.order)
+        live = {entry[2].id: entry[2] for entry in queue.heap if entry[2].phase is Phase.WAITING}
+        ahead = [other.charge for other in live.values() if other.order < request.order]
+        return Waiting(len(ahead), sum(ahead))
+
+    def backlog(self, tier: str, tenant: str) -> Waiting:
+        """What of a tenant waits in a tier."""
+        queue = self._tiers[tier].tenants.get(tenant, _TenantQueue())
+        return Waiting(queue.waiting, queue.cost)
+
+    def share(self, tier: str, tenant: str) -> Fraction:
+        """The part of the pool's work that a tenant gets in a tier while it waits there with those who wait now."""
+        shares = {name: self._accounts.tiers[name].account.share for name in self._tiers}
+        busy = sum(shares[name] for name, queue in self._tiers.items() if queue.waiting or name == tier)
+        queue, weight = self._tiers[tier], self._accounts.weight_of(tenant)
+        others = queue.weight - (weight if tenant in queue.tenants else 0)
+        return shares[tier] / busy * weight / (others + weight)
 
     def depth(self, tier: str) -> int:
         """How many wait in a tier."""
