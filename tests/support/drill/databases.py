@@ -102,7 +102,7 @@ class PostgresDatabase:
             self._held = None
 
     def kill(self) -> None:
-        """SIGQUIT: it ends without a goodbye, and recovers from its log when it starts again."""
+        """SIGKILL: it ends without a goodbye, and recovers from its log when it starts again."""
         self._server.kill()
 
     def start(self) -> None:
