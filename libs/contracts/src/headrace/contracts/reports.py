@@ -27,12 +27,30 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     trial: Count = 0
 
 
+class Gauges(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What an engine tells of itself, one sample of its metrics; None: this engine doesn't tell that.
+
+    `sample` numbers the samples of a boot, `age_ms` is how old this one is. `waiting`: for capacity, over all its engines.
+    `kv_tokens`: the size of the KV cache, `kv_permille`: how much of it is used, the fullest engine's. `preemptions`: how
+    many requests were put out of the cache since it started.
+    """
+
+    sample: Count
+    age_ms: Count = 0
+    running: Count | None = None
+    waiting: Count | None = None
+    kv_tokens: Count | None = None
+    kv_permille: Count | None = None
+    preemptions: Count | None = None
+
+
 class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"):
     """A worker's snapshot, each 500 ms and on fences. The first one registers the boot.
 
     `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
     `limit` is how many attempts it may hold at a time. `healthy`: its backend answers. `instead_of`: the boot before this
-    one, which the same process gave up by itself, so that nothing has killed it.
+    one, which the same process gave up by itself, so that nothing has killed it. `gauges`: the backend's last sample; None:
+    it has no metrics that are known.
     """
 
     worker: Name
@@ -45,6 +63,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     healthy: bool = True
     draining: bool = False
     instead_of: Mark | None = None
+    gauges: Gauges | None = None
 
 
 class Gone(Struct, frozen=True, kw_only=True, tag="gone"):

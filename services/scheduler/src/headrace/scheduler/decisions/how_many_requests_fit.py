@@ -1,0 +1,155 @@
+"""How many requests an engine may be given at a time: a limit that is cut when they queue there and grows when they don't.
+
+Called by state.backend_limits at each look at a backend. Integers; instants in ms since boot, durations in ms. Invariant: at
+most one cut in a median service time, none before the last one was obeyed; no growth without need, nor on old news.
+"""
+
+from dataclasses import dataclass, replace
+
+NEVER = -(10**12)
+FIRST = 16
+"""The limit that a backend begins with, or what its operator allows if that is less."""
+MOST_WAITING, LITTLE_WAITING = 4, 1
+STALE_MS, DRIFT_MS = 10_000, 20_000
+"""A sample is stale when it is older; then the limit is held, and drifts when it is older still."""
+LAG_MS = 6_000
+"""How far engines' gauges trail (vllm#49538: 3 to 6 s): what they show so long after a change, they show with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimit:
+    """What was learned. `good`: the last limit at which a sample showed that hardly anybody waits.
+
+    `peak`: the most in flight since the last growth; `before`: the limit before that growth; `calm_ms`: when the last cut was
+    obeyed; `cut_from`: the limit that was cut last, 0 for none. From then on each growth is seen in the gauges before the
+    next, and is half as large near there.
+    """
+
+    limit: int
+    good: int
+    before: int = 0
+    peak: int = 0
+    cut_ms: int = NEVER
+    calm_ms: int = NEVER
+    grown_ms: int = NEVER
+    frozen: bool = False
+    cut_from: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a backend. `ceiling`: what its operator allows; `in_flight`: what it is believed to hold, the `ahead`
+    that are sent while others end among it.
+
+    `fresh`: the gauges are a new sample. `waiting`, `running`: by its gauges; None: they don't tell. `own_waiting`: attempts
+    without a first token for longer than a prefill takes, which is known sooner. `sample_age_ms`: of the last sample; None:
+    it has none. `refused`: a 429, a 503, a time-out, or first tokens that have slowed where there are no gauges.
+    """
+
+    ceiling: int
+    in_flight: int
+    ttft_ms: int
+    service_ms: int
+    fresh: bool = False
+    waiting: int | None = None
+    running: int | None = None
+    own_waiting: int = 0
+    ahead: int = 0
+    sample_age_ms: int | None = None
+    refused: bool = False
+
+
+def first_limit(ceiling: int, held: int = 0) -> RequestLimit:
+    """Of a backend of which nothing is known but that it holds so many already."""
+    limit = max(1, min(max(FIRST, held), ceiling))
+    return RequestLimit(limit, limit)
+
+
+def next_limit(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
+    """The limit after this look."""
+    now = _obeyed(replace(now, peak=max(now.peak, look.in_flight)), look, boot_ms)
+    if must_cut(now, look, boot_ms):
+        return _cut(now, look, boot_ms)
+    if _is_stale(look):
+        return _drifted(now, look, boot_ms)
+    if look.fresh and max(look.waiting or 0, look.own_waiting) <= LITTLE_WAITING:
+        now = replace(now, good=min(now.limit, max(1, now.peak)))
+    if may_grow(now, look, boot_ms):
+        return _grown(now, look, boot_ms)
+    return now
+
+
+def must_cut(now: RequestLimit, look: Look, boot_ms: int) -> bool:
+    """Whether too many wait in the engine, or it says itself that it has no room."""
+    if now.frozen or boot_ms - now.cut_ms < look.service_ms:
+        return False
+    told = look.fresh and (look.waiting or 0) > MOST_WAITING and _shows_the_cut(now, look, boot_ms)
+    return look.refused or told or look.own_waiting > MOST_WAITING
+
+
+def may_grow(now: RequestLimit, look: Look, boot_ms: int) -> bool:
+    """Only on fresh news, once in the time of a first token, when the limit was used and hardly anybody waits."""
+    news = look.fresh or look.sample_age_ms is None
+    if not news or now.frozen or boot_ms - now.grown_ms < look.ttft_ms:
+        return False
+    needed = 10 * now.peak >= 9 * now.limit
+    waiting = max(look.waiting or 0, look.own_waiting)
+    return needed and waiting <= LITTLE_WAITING and not look.refused and _shows_the_growth(now, look, boot_ms)
+
+
+def _shows_the_cut(now: RequestLimit, look: Look, boot_ms: int) -> bool:
+    """Whether the gauges are of after the last cut: they trail, and would have the same queue cut twice."""
+    if boot_ms - now.calm_ms >= LAG_MS:
+        return True
+    return look.running is not None and 16 * (look.running + (look.waiting or 0)) <= 17 * now.limit
+
+
+def _shows_the_growth(now: RequestLimit, look: Look, boot_ms: int) -> bool:
+    """Whether the gauges show what the last growth let in."""
+    if not now.cut_from or look.sample_age_ms is None or boot_ms - now.grown_ms >= LAG_MS:
+        return True
+    return look.running is not None and look.running + (look.waiting or 0) > now.before
+
+
+def _obeyed(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
+    if now.frozen and look.in_flight <= now.limit + look.ahead:
+        return replace(now, frozen=False, calm_ms=boot_ms, peak=look.in_flight)
+    return now
+
+
+def _cut(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
+    limit = max(1, min(now.limit, look.ceiling) * 4 // 5)
+    frozen = look.in_flight > limit + look.ahead
+    calm_ms = now.calm_ms if frozen else boot_ms
+    return replace(
+        now, limit=limit, good=min(now.good, limit), before=0, peak=look.in_flight, cut_ms=boot_ms,
+        calm_ms=calm_ms, frozen=frozen, cut_from=now.limit,
+    )  # fmt: skip
+
+
+def _grown(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
+    limit = min(look.ceiling, now.limit + _growth(now))
+    if limit <= now.limit:
+        return now
+    return replace(now, limit=limit, before=now.limit, grown_ms=boot_ms, peak=look.in_flight)
+
+
+def _is_stale(look: Look) -> bool:
+    return look.sample_age_ms is not None and look.sample_age_ms > STALE_MS
+
+
+def _drifted(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
+    """Nobody knows what goes on there: back to what was seen to be good, by a step in the time of a growth."""
+    too_soon = boot_ms - now.grown_ms < max(look.ttft_ms, 1_000)
+    if look.sample_age_ms is None or look.sample_age_ms <= DRIFT_MS or too_soon or now.limit <= now.good:
+        return now
+    return replace(now, limit=max(now.good, now.limit - _step(now.limit)), grown_ms=boot_ms)
+
+
+def _growth(now: RequestLimit) -> int:
+    near = now.cut_from and 8 * now.limit >= 7 * now.cut_from
+    return max(1, now.limit // 32) if near else _step(now.limit)
+
+
+def _step(limit: int) -> int:
+    return max(1, limit // 16)

@@ -1,0 +1,102 @@
+"""How long a backend took of late: first tokens by size of the prompt, whole answers, a token, the gap between attempts.
+
+Used by state.backend_limits. Milliseconds, integers. Invariant: bounded; what is asked for and isn't known is None.
+"""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from headrace.scheduler.decisions.have_first_tokens_slowed import have_slowed, percentile, size_of
+
+_LATEST, _KEPT = 64, 512
+_LATELY = 16
+_USUAL_OVER_MS = 600_000
+_RATE_OVER_MS = 10_000
+
+
+def _few() -> deque[int]:
+    return deque(maxlen=_LATEST)
+
+
+@dataclass(slots=True)
+class _FirstTokens:
+    """(ms since boot, ms it took), oldest first; `usual`: the 10th percentile and when it was found."""
+
+    seen: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    usual: tuple[int, int] | None = None
+
+    def usual_ms(self, boot_ms: int) -> int | None:
+        if self.usual is None or boot_ms - self.usual[1] >= 1_000:
+            while self.seen and boot_ms - self.seen[0][0] > _USUAL_OVER_MS:
+                self.seen.popleft()
+            found = percentile([took for _, took in self.seen], 10)
+            self.usual = None if found is None else (found, boot_ms)
+        return None if self.usual is None else self.usual[0]
+
+
+@dataclass(slots=True)
+class Latencies:
+    """Of one backend."""
+
+    _whole: deque[int] = field(default_factory=_few)
+    _token_us: deque[int] = field(default_factory=_few)
+    _first: deque[int] = field(default_factory=_few)
+    _by_size: defaultdict[int, _FirstTokens] = field(default_factory=lambda: defaultdict(_FirstTokens))
+    _gaps: deque[int] = field(default_factory=lambda: deque(maxlen=2 * _LATEST))
+    _ended: deque[int] = field(default_factory=lambda: deque(maxlen=16 * _KEPT))
+
+    def took(
+        self, *, whole_ms: int, first_ms: int | None, prompt_tokens: int, answer_tokens: int, boot_ms: int
+    ) -> None:
+        """An attempt succeeded. `first_ms`: until its first token; None: it wasn't streamed."""
+        self._whole.append(whole_ms)
+        if first_ms is not None:
+            self._first.append(first_ms)
+            self._by_size[size_of(prompt_tokens)].seen.append((boot_ms, first_ms))
+        if answer_tokens > 1:
+            self._token_us.append((whole_ms - (first_ms or 0)) * 1_000 // answer_tokens)
+
+    def ended(self, boot_ms: int) -> None:
+        """An attempt ended, however."""
+        self._ended.append(boot_ms)
+
+    def had_gap(self, gap_ms: int) -> None:
+        """So long after an attempt's end the next one began."""
+        self._gaps.append(gap_ms)
+
+    @property
+    def whole_ms(self) -> int | None:
+        """Median of whole attempts."""
+        return percentile(self._whole, 50)
+
+    @property
+    def first_ms(self) -> int | None:
+        """Median until the first token."""
+        return percentile(self._first, 50)
+
+    @property
+    def token_us(self) -> int | None:
+        """Median time of a token, microseconds."""
+        return percentile(self._token_us, 50)
+
+    @property
+    def gap_ms(self) -> int:
+        """The 99th percentile of the gaps; 0 when none is known."""
+        return percentile(self._gaps, 99) or 0
+
+    def usual_first_ms(self, prompt_tokens: int, boot_ms: int) -> int | None:
+        """What a prompt of about this size takes to its first token when nothing is in its way."""
+        return self._by_size[size_of(prompt_tokens)].usual_ms(boot_ms)
+
+    def have_slowed(self, boot_ms: int) -> bool:
+        """Whether first tokens of some size have slowed."""
+        return any(
+            have_slowed(first.usual_ms(boot_ms), [took for _, took in list(first.seen)[-_LATELY:]])
+            for first in self._by_size.values()
+        )
+
+    def rate_milli(self, boot_ms: int) -> int:
+        """Ends per 1,000 s over the last 10 s."""
+        while self._ended and boot_ms - self._ended[0] > _RATE_OVER_MS:
+            self._ended.popleft()
+        return len(self._ended) * 1_000_000 // _RATE_OVER_MS
