@@ -1,5 +1,6 @@
 """aiokafka's clients with types, as far as they are used. Called by the async adapters; aiokafka itself is untyped."""
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -119,7 +120,16 @@ def new_producer(settings: Mapping[str, Any]) -> ProducerClient:
     """An aiokafka producer, typed. Call it in the event loop that will use it."""
     untyped: Any = AIOKafkaProducer
     client: ProducerClient = untyped(**settings)
+    _mend_idempotence(client)
     return client
+
+
+def _mend_idempotence(untyped: Any) -> None:  # noqa: ANN401 - its inside has no types
+    """A sender that ends badly tells the transaction, and fails where there is none: here is one that nobody waits for."""
+    manager = untyped._txn_manager  # noqa: SLF001
+    if manager is not None:
+        manager._transaction_waiter = asyncio.get_running_loop().create_future()  # noqa: SLF001
+        manager._transaction_waiter.add_done_callback(asyncio.Future.exception)  # noqa: SLF001
 
 
 def new_consumer(settings: Mapping[str, Any]) -> ConsumerClient:

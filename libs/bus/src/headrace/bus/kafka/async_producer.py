@@ -20,6 +20,7 @@ from headrace.bus.kafka.async_clients import (
     REQUEST_TIMEOUT_AT_MOST,
     started,
     stop_producer,
+    wholly,
 )
 from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection, milliseconds
 from headrace.bus.kafka.lanes import Lane, Pending, size_of
@@ -125,13 +126,24 @@ class KafkaAsyncProducer:
             task.add_done_callback(self._retired.discard)
 
     async def stop(self) -> None:
-        """As AsyncProducer.stop; the bound is the delivery timeout."""
+        """As AsyncProducer.stop; the bound is the delivery timeout. Cancelled, it waits for no more confirmations, but closes
+        its clients all the same.
+        """
         self._running = False
-        if tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
-            _, unfinished = await asyncio.wait(tasks, timeout=self._timeout.total_seconds())
-            for task in unfinished:
-                task.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
+        try:
+            if tasks := self._sending():
+                await asyncio.wait(tasks, timeout=self._timeout.total_seconds())
+        finally:
+            await wholly(self._let_go())
+
+    def _sending(self) -> list[asyncio.Task[None]]:
+        return [lane.task for lane in self._lanes.values() if lane.task is not None]
+
+    async def _let_go(self) -> None:
+        unfinished = self._sending()
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
         for lane in self._lanes.values():
             lane.close()
         if self._client is not None:
