@@ -72,6 +72,22 @@ def test_only_text_alone_is_plain_text(more: dict[str, object], plain: bool) -> 
 
 
 @pytest.mark.parametrize(
+    ("more", "answer"),
+    [
+        (
+            {"temperature": 0, "tools": [], "response_format": {"type": "text"}, "reasoning_effort": None},
+            "plain",
+        ),
+        ({"tools": [{"type": "function"}], "response_format": {"type": "json_object"}}, "tools"),
+        ({"response_format": {"type": "json_object"}}, "schema"),
+        ({"tools": [{"type": "function"}], "reasoning_effort": "high"}, "reasoning"),
+    ],
+)
+def test_the_sort_of_answer_is_told_by_what_the_body_asks_for(more: dict[str, object], answer: str) -> None:
+    assert read_submission(chat(**more), CHAT).answer == answer
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",

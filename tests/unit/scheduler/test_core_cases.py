@@ -61,7 +61,7 @@ class Case:
             wall_ms=wall,
             random=self.count.to_bytes(10, "big"),
         )
-        fields = {"id": made, "tier": "batch", "accepted_ms": wall, **more}
+        fields = {"id": made, "tier": "batch", "accepted_ms": wall, "max_tokens": 1, **more}
         record = RequestRecord(
             tenant="a",
             pool=POOL,
@@ -70,7 +70,6 @@ class Case:
             route="/r",
             payload=Payload(size=2),
             gateway=0,
-            max_tokens=1,
             **fields,
         )
         message = message_of(
@@ -499,3 +498,29 @@ def test_a_failed_attempt_whose_record_was_written_again_after_a_takeover_is_boo
     case.answer(run, Verdict.RETRY_AT, **failed)  # its writer had lost the acknowledgement
     case.run(500)
     assert owner_of(case).state.accounts.of("batch", "a").settled == settled
+
+
+def test_what_answers_had_of_late_is_what_the_next_is_charged_for(case: Case) -> None:
+    unknown: dict[str, Any] = {"max_tokens": None, "prompt_tokens": 0}
+    case.report(limit=20)
+    for _ in range(20):
+        case.submit(**unknown)
+    case.run(300)
+    assert {run.charge for run in case.commands(Run)} == {256 * 2_000_000}
+    for run in case.commands(Run):
+        usage = Usage(completion_tokens=7)
+        case.answer(run, Verdict.DONE, status=Status.SUCCEEDED, usage=usage)
+    case.submit(**unknown)
+    case.run(1_200)
+    assert case.commands(Run)[20].charge == 7 * 2_000_000
+
+
+def test_a_success_of_which_nobody_says_what_it_spent_is_settled_on_its_charge(case: Case) -> None:
+    for verdict, status in ((Verdict.DONE, Status.SUCCEEDED), (Verdict.DONE, Status.FAILED)):
+        case.submit(prompt_tokens=3)
+        case.run(200)
+        case.answer(case.commands(Run)[-1], verdict, status=status)
+        case.run(300)
+    owner = case.owner.core
+    assert owner is not None
+    assert owner.state.accounts.of("batch", "a").settled == 3 * 1_000_000 + 2_000_000 + 1

@@ -7,13 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts.failures import FAILURES, FailureKind
-from headrace.contracts.policy import CostWeights, PoolPolicy
-from headrace.contracts.requests import RequestRecord
-from headrace.contracts.values import Payload, Usage
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
 from headrace.scheduler.decisions.is_dead import deaf_too_long, silent_too_long
 from headrace.scheduler.decisions.may_take_over import may_take_over, silence_to_wait
-from headrace.scheduler.decisions.what_it_costs import expected_cost, raised_charge, spent_cost
 from headrace.scheduler.decisions.when_expired import expired_as, expires_ms, start_by_of
 from headrace.scheduler.decisions.when_to_pause import Window, paused_since, should_be_paused
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
@@ -180,25 +176,6 @@ def test_the_gate_of_a_worker_can_close(wrong: dict[str, bool]) -> None:
     good = {"healthy": True, "draining": False, "answered": True}
     assert room_of(limit=4, held=1, **good) == 3
     assert room_of(limit=4, held=1, **{**good, **wrong}) == 0
-
-
-def test_costs_are_integers_and_nothing_is_free() -> None:
-    pool = PoolPolicy(
-        models={"m": "m"}, cost=CostWeights(prompt=10, cached=1, completion=20), default_max_tokens=5
-    )
-
-    def cost(prompt: int, cap: int | None, choices: int = 1) -> int:
-        record = RequestRecord(
-            id="r", tenant="a", pool="p", tier="t", partition=0, model="m", route="/", accepted_ms=WALL,
-            payload=Payload(size=0), gateway=0, prompt_tokens=prompt, max_tokens=cap, choices=choices,
-        )  # fmt: skip
-        return expected_cost(record, pool)
-
-    assert [cost(3, None), cost(3, 2), cost(3, 100), cost(0, 0), cost(0, None, 3)] == [130, 70, 130, 1, 300]
-    spent = Usage(prompt_tokens=10, cached_tokens=4, completion_tokens=2)
-    assert spent_cost(spent, pool.cost) == 6 * 10 + 4 + 40
-    assert raised_charge(50, 10, 3, pool.cost) == 230
-    assert raised_charge(500, 10, 3, pool.cost) == 500
 
 
 def test_eight_ticks_of_one_epoch_bury_and_seven_of_each_of_two_do_not() -> None:

@@ -13,10 +13,11 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
 
     `model` is the name the backend is called with; `route` the backend's path. `prompt_tokens` is an estimate; `max_tokens`
     the caller's cap on the answer, times `choices`. `plain_text`: the answer is text alone (one choice, no tools, no schema,
-    no logprobs), so that it may be streamed upstream, assembled, and resumed. `gateway` is the partition of `replies` that
-    the accepting replica reads; `waits`: somebody is on an open connection and wants the answer itself there. `sends_usage`:
-    the caller asked for a usage chunk in the stream. `hop` counts the pools that it was passed on from: 0 as long as nobody
-    passes requests on. `replay_of` is in the format and has no writer.
+    no logprobs), so that it may be streamed upstream, assembled, and resumed. `answer` is what sort it is (plain, tools,
+    schema, reasoning, or a later writer's word), for estimates alone; None in records of writers that didn't say.
+    `gateway` is the partition of `replies` that the accepting replica reads; `waits`: somebody is on an open connection and
+    wants the answer itself there. `sends_usage`: the caller asked for a usage chunk in the stream. `hop` counts the pools
+    that it was passed on from: 0 as long as nobody passes requests on. `replay_of` is in the format and has no writer.
     """
 
     id: Mark
@@ -33,6 +34,7 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     stream: bool = False
     sends_usage: bool = False
     plain_text: bool = False
+    answer: Name | None = None
     prompt_tokens: Count = 0
     max_tokens: Count | None = None
     choices: Count = 1

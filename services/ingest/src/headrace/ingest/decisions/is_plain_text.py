@@ -21,11 +21,11 @@ _FORMAT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def is_plain_text(fields: Mapping[str, msgspec.Raw], *, choices: int) -> bool:
     """One choice, no tools, no schema, no logprobs, no vendor fields."""
-    return choices == 1 and all(name in _HARMLESS or _is_off(name, raw) for name, raw in fields.items())
+    return choices == 1 and all(name in _HARMLESS or is_off(name, raw) for name, raw in fields.items())
 
 
-def _is_off(name: str, raw: msgspec.Raw) -> bool:
-    """Fields that stand there but ask for nothing."""
+def is_off(name: str, raw: msgspec.Raw) -> bool:
+    """Whether a field stands there but asks for nothing."""
     value = bytes(raw)
     if value in (b"null", b"false", b"[]"):
         return True

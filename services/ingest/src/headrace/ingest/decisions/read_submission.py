@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from headrace.ingest.decisions.estimate_tokens import estimate_chat, estimate_prompt
 from headrace.ingest.decisions.is_plain_text import is_plain_text
+from headrace.ingest.decisions.which_answer import which_answer
 from headrace.ingest.refusal import Refusal
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -54,6 +55,7 @@ class Submission:
     stream: bool
     sends_usage: bool
     plain_text: bool
+    answer: str
     prompt_tokens: int
     max_tokens: int | None
     choices: int
@@ -78,6 +80,7 @@ def read_submission(body: bytes, route: str | None) -> Submission:
         stream=stream,
         sends_usage=stream and usage is not None and bool(usage.include_usage),
         plain_text=is_plain_text(fields, choices=choices),
+        answer=which_answer(fields),
         prompt_tokens=prompt_tokens,
         max_tokens=None if cap is None else min(cap * choices, _MOST_TOKENS),
         choices=choices,

@@ -46,6 +46,7 @@ def which_record(
         stream=submission.stream,
         sends_usage=submission.sends_usage,
         plain_text=submission.plain_text,
+        answer=submission.answer,
         prompt_tokens=submission.prompt_tokens,
         max_tokens=submission.max_tokens,
         choices=submission.choices,

@@ -18,12 +18,12 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
-from headrace.scheduler.decisions.what_it_costs import spent_cost
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _MINUTE_MS = 60_000
@@ -41,9 +41,11 @@ class AttemptLog:
         commands: Commands,
         endings: Endings,
         suspicion: Suspicion,
+        estimating: Estimating,
     ) -> None:
         self._state, self._finishing, self._returning = state, finishing, returning
         self._commands, self._endings, self._suspicion = commands, endings, suspicion
+        self._estimating = estimating
         self._tell_left_ms = 0
 
     def read(self, received: Received) -> None:
@@ -120,8 +122,8 @@ class AttemptLog:
         state.told.pop(record.attempt, None)
         if not state.settles(record.attempt) or not record.started:
             return
-        cost = spent_cost(record.usage, state.setting.pool_policy.cost)
-        state.settle(record.tier, record.tenant, cost)
+        self._estimating.learn(record)
+        state.settle(record.tier, record.tenant, self._estimating.spent(record))
 
     def _finish(self, record: AttemptRecord) -> None:
         if record.status is Status.SUCCEEDED:

@@ -6,6 +6,7 @@ Invariant: a release is an entry in memory and a `run` on the wire, charged to i
 from headrace.contracts.commands import Run
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
+from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -15,15 +16,15 @@ from headrace.scheduler.state.workers import Worker
 class Dispatching:
     """The way out."""
 
-    def __init__(self, state: PoolState, commands: Commands) -> None:
-        self._state, self._commands = state, commands
+    def __init__(self, state: PoolState, commands: Commands, estimating: Estimating) -> None:
+        self._state, self._commands, self._estimating = state, commands, estimating
 
     def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
         """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
         state, record = self._state, tracked.record
         if tracked.phase is Phase.WAITING:
             state.queue.take(tracked, Phase.HELD)
-        tracked.phase = Phase.HELD
+        tracked.phase, tracked.charge = Phase.HELD, self._estimating.charge_of(record)
         attempt = state.next_attempt()
         tracked.last = attempt
         held = HeldAttempt(

@@ -18,12 +18,12 @@ from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.decisions.pick_next import order_of
-from headrace.scheduler.decisions.what_it_costs import expected_cost
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -41,9 +41,16 @@ class Intake:
     """Takes requests in."""
 
     def __init__(
-        self, state: PoolState, finishing: Finishing, endings: Endings, returning: Returning
+        self,
+        state: PoolState,
+        finishing: Finishing,
+        endings: Endings,
+        *,
+        returning: Returning,
+        estimating: Estimating,
     ) -> None:
-        self._state, self._finishing, self._endings, self._returning = state, finishing, endings, returning
+        self._state, self._finishing, self._endings = state, finishing, endings
+        self._returning, self._estimating = returning, estimating
 
     def read(self, received: Received) -> None:
         """One record of a request topic."""
@@ -141,7 +148,7 @@ class Intake:
             received=received,
             trace=_trace_of(received.headers),
             order=order_of(record, received.offset, tier.queue_timeout),
-            charge=expected_cost(record, self._state.setting.pool_policy),
+            charge=self._estimating.charge_of(record),
             phase=Phase.DELAYED,
             used=used,
             due_boot_ms=self._state.dues.get(record.id, 0),

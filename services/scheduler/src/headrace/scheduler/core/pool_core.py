@@ -18,6 +18,7 @@ from headrace.scheduler.core.control_log import ControlLog
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Ending, Endings
+from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.intake import Intake
@@ -47,25 +48,23 @@ class PoolCore:
         self.state = state
         self._finishing = Finishing(state)
         self._endings = Endings(state, self._finishing)
-        suspicion = Suspicion(state)
+        suspicion, estimating = Suspicion(state), Estimating(state)
         returning = Returning(state, self._endings, suspicion)
         self._commands = Commands(state, returning, self._endings)
-        self._intake = Intake(state, self._finishing, self._endings, returning)
+        self._intake = Intake(
+            state, self._finishing, self._endings, returning=returning, estimating=estimating
+        )
         self._attempts = AttemptLog(
-            state, self._finishing, returning, self._commands, self._endings, suspicion
+            state, self._finishing, returning, self._commands, self._endings, suspicion, estimating
         )
         self._ticking, self._reconciling = Ticking(state), Reconciling(state, returning, self._commands)
         self._workers = WorkerLog(
-            state,
-            returning,
-            self._commands,
-            self._endings,
-            ticking=self._ticking,
-            reconciling=self._reconciling,
-        )
+            state, returning, self._commands, self._endings,
+            ticking=self._ticking, reconciling=self._reconciling,
+        )  # fmt: skip
         self._answering = Answering(state)
         self._control = ControlLog(state, self._endings, self._commands, self._answering)
-        dispatching = Dispatching(state, self._commands)
+        dispatching = Dispatching(state, self._commands, estimating)
         quarantine = Quarantine(state, dispatching)
         self._releasing = Releasing(
             state,

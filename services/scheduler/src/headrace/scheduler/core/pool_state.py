@@ -18,6 +18,7 @@ from headrace.scheduler.core.step import Notice, Outputs, Send
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.decisions.when_expired import expires_ms
 from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.answer_lengths import AnswerLengths
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
@@ -58,6 +59,7 @@ class PoolState:
     accounts: Accounts
     queue: FairQueue
     partitions: RequestPartitions
+    lengths: AnswerLengths
     attempts_read: dict[int, int]
     control_read: int = 0
     leaders: dict[Place, int] = field(default_factory=dict)
@@ -120,6 +122,7 @@ class PoolState:
             accounts=accounts,
             queue=FairQueue(accounts),
             partitions=RequestPartitions(setting.request_topics(), partitions),
+            lengths=AnswerLengths(setting.pool_policy.default_max_tokens),
             attempts_read=dict.fromkeys(range(partitions), 0),
             ages={tier: Timed(_age_of) for tier in setting.policy.tiers},
         )

@@ -13,7 +13,7 @@ from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
-from headrace.scheduler.decisions.what_it_costs import raised_charge
+from headrace.scheduler.decisions.estimate_cost import raised_charge
 from headrace.scheduler.state.held import Absence, HeldAttempt
 from headrace.scheduler.state.tracked import Phase
 from headrace.scheduler.state.workers import Worker

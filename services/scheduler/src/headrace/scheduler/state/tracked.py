@@ -24,9 +24,9 @@ class Phase(Enum):
 class Tracked:
     """One request with its payload, kept until it is finished: a retry is the same record again.
 
-    `received` is the record as it was read, for the value and for a dead letter; `charge` in micro service units; `used`
-    counts attempts used up; it may run from `due_boot_ms` (ms since boot) on; `last` is the greatest attempt known; `trace`
-    the trace headers to pass on.
+    `received` is the record as it was read, for the value and for a dead letter; `charge` is what it was expected to cost
+    when it was read or last dispatched, in micro service units; `used` counts attempts used up; it may run from `due_boot_ms`
+    (ms since boot) on; `last` is the greatest attempt known; `trace` the trace headers to pass on.
     """
 
     record: RequestRecord

@@ -1,0 +1,67 @@
+"""What a request will cost, and what an attempt did cost. Called by core.estimating and where charges are kept.
+
+Invariant: micro service units, integers; nothing is free: a charge, and what a started attempt settles, is at least 1, so
+that requests without a price take turns all the same.
+"""
+
+from typing import NamedTuple
+
+from headrace.contracts.policy import CostWeights
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Usage
+
+
+class Alike(NamedTuple):
+    """Requests whose answers are about as long. `cap`: bits of the caller's cap on one choice; 0: none was given."""
+
+    tenant: str
+    model: str
+    kind: str
+    cap: int
+
+
+class Length(NamedTuple):
+    """Tokens of one choice of an answer: the mean, and what 9 of 10 don't exceed."""
+
+    mean: int
+    most: int
+
+
+def cap_of(record: RequestRecord) -> int | None:
+    """The caller's cap on one choice of the answer; the record's is over all of them."""
+    return None if record.max_tokens is None else -(-record.max_tokens // max(1, record.choices))
+
+
+def alike(record: RequestRecord) -> Alike:
+    """What it is like. Records of writers that don't tell the kind of answer say at least whether it is plain."""
+    kind = record.answer or ("plain" if record.plain_text else "other")
+    cap = cap_of(record)
+    return Alike(record.tenant, record.model, kind, 0 if cap is None else (cap + 1).bit_length())
+
+
+def capped(length: Length, cap: int | None) -> Length:
+    """No answer is longer than its caller allows."""
+    return length if cap is None else Length(min(length.mean, cap), min(length.most, cap))
+
+
+def expected_cost(record: RequestRecord, length: Length, weights: CostWeights) -> int:
+    """The charge at dispatch: the prompt's estimate, all uncached, and the mean answer in each choice."""
+    answer = capped(length, cap_of(record)).mean * max(1, record.choices)
+    return max(1, record.prompt_tokens * weights.prompt + answer * weights.completion)
+
+
+def spent_cost(usage: Usage, weights: CostWeights) -> int:
+    """What the engine spent on an attempt that it began, as it was reported."""
+    cached = min(usage.cached_tokens, usage.prompt_tokens)
+    prompt = (usage.prompt_tokens - cached) * weights.prompt + cached * weights.cached
+    return max(1, prompt + usage.completion_tokens * weights.completion)
+
+
+def is_told(usage: Usage) -> bool:
+    """Whether anybody said what was spent: no attempt that succeeded spent nothing at all."""
+    return usage.prompt_tokens + usage.completion_tokens > 0
+
+
+def raised_charge(charge: int, tokens: int, prompt_tokens: int, weights: CostWeights) -> int:
+    """The charge of a running attempt, raised to what it has spent so far; never lowered before it ends."""
+    return max(charge, prompt_tokens * weights.prompt + tokens * weights.completion)

@@ -1,0 +1,82 @@
+"""How long answers have been of late: mean and 9th decile, for each sort of request. Used by core.estimating.
+
+Invariant: integers, and at most so many sorts, the least recently used dropped. Not checkpointed: a new owner learns anew
+from the prior, which moves no counter, since a charge is echoed by whoever holds the attempt and settled on actual use.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from headrace.scheduler.decisions.estimate_cost import Alike, Length
+
+_BOUNDS = [base << octave for octave in range(16) for base in (4, 6)]
+"""The greatest length in each of 32 buckets, two an octave: 4, 6, 8, 12 ... 196,608 tokens."""
+_UNIT = 1 << 10
+"""One answer, in the integers of the histogram: so halving loses nothing that counts."""
+_REMEMBERED = 128 * _UNIT
+NEEDED = 20
+"""Answers from which on a sort of request has an estimate of its own."""
+MOST_SORTS = 20_000
+
+
+@dataclass(slots=True)
+class _Histogram:
+    """Recent answers weigh more: at 128 of them all count half."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
+    weight: int = 0
+    tokens: int = 0
+    seen: int = 0
+
+    def add(self, tokens: int) -> None:
+        self.counts[min(bisect_left(_BOUNDS, tokens), len(_BOUNDS) - 1)] += _UNIT
+        self.weight += _UNIT
+        self.tokens += tokens * _UNIT
+        self.seen += 1
+        if self.weight >= _REMEMBERED:
+            self.counts = [count // 2 for count in self.counts]
+            self.weight, self.tokens = sum(self.counts), self.tokens // 2
+
+    def length(self) -> Length:
+        mean = -(-self.tokens // self.weight)
+        return Length(mean, max(mean, self._decile()))
+
+    def _decile(self) -> int:
+        """Inside its bucket as if lengths were spread evenly there."""
+        wanted, below = self.weight * 9 // 10, 0
+        for number, count in enumerate(self.counts):
+            if below + count >= wanted > below:
+                low = _BOUNDS[number - 1] if number else 0
+                return low + (_BOUNDS[number] - low) * (wanted - below) // count
+            below += count
+        return _BOUNDS[-1]
+
+
+class AnswerLengths:
+    """The histograms. `default`: tokens of an answer of a model that nothing is known of yet."""
+
+    def __init__(self, default: int, most_sorts: int = MOST_SORTS) -> None:
+        self._prior, self._most = Length(default, default), most_sorts
+        self._of: OrderedDict[Alike | str, _Histogram] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def learn(self, alike: Alike, tokens: int) -> None:
+        """One choice of an answer was so long."""
+        for sort in (alike, alike.model):
+            self._of.setdefault(sort, _Histogram()).add(tokens)
+            self._of.move_to_end(sort)
+        while len(self._of) > self._most:
+            self._of.popitem(last=False)
+
+    def of(self, alike: Alike) -> Length:
+        """Its own sort's; with fewer than 20 answers that of the model, and then the default."""
+        for sort in (alike, alike.model):
+            known = self._of.get(sort)
+            if known is not None:
+                self._of.move_to_end(sort)
+                if known.seen >= NEEDED:
+                    return known.length()
+        return self._prior
