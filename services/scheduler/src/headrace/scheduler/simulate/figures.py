@@ -1,0 +1,107 @@
+"""What a run did to callers and to the pool, in figures. Called by comparing when a run has ended.
+
+Invariant: what is measured has arrived, or was done, inside the run's window; the beginning, when the pool fills up, and the
+end, when nobody comes any more, are outside.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from headrace.scheduler.simulate.jobs import Fate, Job
+from headrace.scheduler.simulate.world import Window
+
+
+class Waits(Struct, frozen=True):
+    """How a group of requests fared. Waits are ms from arrival to a slot, of those that got one; None: none did.
+
+    `on_time`: the share of all that finished, by their deadline where they had one; without what has none and is under way.
+    """
+
+    requests: int
+    p50_ms: int | None
+    p95_ms: int | None
+    p99_ms: int | None
+    on_time: float | None
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """One run. Shares are of 1. `goodput`: slot time that went into what was on time, over all slot time there was; `busy`:
+    slot time with work; `idle`: without, although requests waited. `rate`: micro service units a second. `gap` and
+    `promised_gap`: micro service units over weight. `inside_p95`: requests waiting inside a backend.
+    """
+
+    all: Waits
+    tiers: dict[str, Waits]
+    tenants: dict[str, Waits]
+    goodput: float
+    busy: float
+    idle: float
+    rate: int
+    gap: int
+    promised_gap: int | None
+    inside_p95: int
+    dropped: int
+    cancelled: int
+    under_way: int
+
+    def seconds_of(self, units: int | None) -> float | None:
+        """So many micro service units as seconds of the pool's service."""
+        return None if units is None or not self.rate else units / self.rate
+
+
+def figures_of(
+    jobs: Sequence[Job], window: Window, *, slots: int, served: int, gap: int, promised_gap: int | None
+) -> Figures:
+    """The figures of a run that has ended. `served`: micro service units until then."""
+    measured = [job for job in jobs if window.from_ms <= job.at_ms <= window.to_ms]
+    capacity_ms = slots * window.length_ms
+    good_ms = sum(_overlap_ms(job, window) for job in jobs if job.on_time)
+    last_ms = max((job.ended_ms or 0 for job in jobs), default=0)
+    fates = [job.fate for job in measured]
+    return Figures(
+        all=_waits_of(measured),
+        tiers=_by(measured, lambda job: job.tier),
+        tenants=_by(measured, lambda job: job.tenant),
+        goodput=good_ms / capacity_ms,
+        busy=window.busy_ms / capacity_ms,
+        idle=window.idle_ms / capacity_ms,
+        rate=served * 1_000 // max(1, last_ms),
+        gap=gap,
+        promised_gap=promised_gap,
+        inside_p95=percentile(window.inside, 95) or 0,
+        dropped=fates.count(Fate.DROPPED),
+        cancelled=fates.count(Fate.CANCELLED),
+        under_way=fates.count(Fate.UNDER_WAY),
+    )
+
+
+def percentile(values: Iterable[int], percent: int) -> int | None:
+    """The least value that so many percent of all don't exceed; None of nothing."""
+    ranked = sorted(values)
+    return ranked[-(-len(ranked) * percent // 100) - 1] if ranked else None
+
+
+def _by(jobs: Sequence[Job], key: Callable[[Job], str]) -> dict[str, Waits]:
+    return {
+        name: _waits_of([job for job in jobs if key(job) == name]) for name in sorted(set(map(key, jobs)))
+    }
+
+
+def _waits_of(jobs: Sequence[Job]) -> Waits:
+    waits = sorted(job.started_ms - job.at_ms for job in jobs if job.started_ms is not None)
+    ended = [job for job in jobs if job.fate is not Fate.UNDER_WAY or job.deadline_ms is not None]
+    return Waits(
+        requests=len(jobs),
+        p50_ms=percentile(waits, 50),
+        p95_ms=percentile(waits, 95),
+        p99_ms=percentile(waits, 99),
+        on_time=sum(job.on_time for job in ended) / len(ended) if ended else None,
+    )
+
+
+def _overlap_ms(job: Job, window: Window) -> int:
+    """How long it had a slot inside the window."""
+    if job.started_ms is None or job.ended_ms is None:
+        return 0
+    return max(0, min(job.ended_ms, window.to_ms) - max(job.started_ms, window.from_ms))

@@ -1,0 +1,43 @@
+"""One request of a simulated run, and what came of it. Made by scenario, filled in by the world, read by figures.
+
+Invariant: what a request will really cost is seen by the backend alone; a contender learns it when the request has ended.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fate(StrEnum):
+    """What came of a request. A closed set."""
+
+    UNDER_WAY = "under way"
+    FINISHED = "finished"
+    DROPPED = "dropped"
+    CANCELLED = "cancelled"
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A request. All times are milliseconds since the run began; `deadline_ms` None: whenever it can be.
+
+    `sent_ms`: when it went to a backend the last time; `started_ms`: when it first had a slot there.
+    """
+
+    number: int
+    at_ms: int
+    tenant: str
+    tier: str
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    deadline_ms: int | None = None
+    fate: Fate = Fate.UNDER_WAY
+    sent_ms: int | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+
+    @property
+    def on_time(self) -> bool:
+        """Whether it has finished, by its deadline if it has one."""
+        late = self.deadline_ms is not None and self.ended_ms is not None and self.ended_ms > self.deadline_ms
+        return self.fate is Fate.FINISHED and not late

@@ -1,0 +1,163 @@
+"""What callers and workers write into a pool's logs in a simulated run. Used by owner.
+
+Invariant: each record is as the product's own writers make it, so that the core takes it in by its usual way.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from headrace.bus.messages import Message, Place, Received, message_of
+from headrace.contracts.clock import Now
+from headrace.contracts.durations import ms
+from headrace.contracts.ids import boot_id, mint_request_id
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.outcomes import AttemptRecord, Verdict
+from headrace.contracts.partitions import partition_of
+from headrace.contracts.reports import Held, Report
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Payload, Times, Usage
+from headrace.scheduler.core.setting import Setting
+from headrace.scheduler.simulate.backend import Backend
+from headrace.scheduler.simulate.contender import Left
+from headrace.scheduler.simulate.jobs import Fate, Job
+from headrace.scheduler.state.held import HeldAttempt
+
+_WALL_MS, _BOOT_MS = 1_767_225_600_000, 1_000_000
+_KEY = bytes(32)
+_BODY = b"{}"
+
+
+def usage_of(job: Job, tokens: int) -> Usage:
+    """What the engine reports of an attempt that made so many tokens."""
+    return Usage(prompt_tokens=job.input_tokens, cached_tokens=job.cached_tokens, completion_tokens=tokens)
+
+
+class Scribe:
+    """Writes records, and counts the offsets of each log."""
+
+    def __init__(self, setting: Setting, backends: Sequence[Backend]) -> None:
+        self._setting, self._backends = setting, backends
+        self._model = next(iter(setting.pool_policy.models.values()), "any")
+        self._boots = [boot_id(_WALL_MS, number.to_bytes(10, "big")) for number in range(len(backends))]
+        self._held: dict[Job, HeldAttempt] = {}
+        self._offsets: defaultdict[Place, int] = defaultdict(int)
+        self.ids: dict[Job, str] = {}
+        """Of the requests that are under way."""
+
+    @staticmethod
+    def now(now_ms: int) -> Now:
+        """The instant, on both clocks."""
+        return Now(_WALL_MS + now_ms, _BOOT_MS + now_ms)
+
+    def end_of(self, place: Place) -> int:
+        """Where the next record of a log will stand."""
+        return self._offsets[place]
+
+    def next_offset(self, place: Place) -> int:
+        """A record is written there; its offset."""
+        self._offsets[place] += 1
+        return self._offsets[place] - 1
+
+    def received(self, message: Message) -> Received:
+        """The message as it is read."""
+        offset = self.next_offset(message.place)
+        return Received(message.topic, message.partition, offset, _WALL_MS, message.value, message.headers)
+
+    def request(self, job: Job) -> Received:
+        """A caller's request is accepted."""
+        setting, policy = self._setting, self._setting.policy
+        partition = partition_of(job.tenant, policy.topics.tenant_partitions)
+        accepted_ms = _WALL_MS + job.at_ms
+        self.ids[job] = mint_request_id(
+            _KEY,
+            tenant=job.tenant,
+            pool=setting.pool,
+            tier=job.tier,
+            partition=partition,
+            wall_ms=accepted_ms,
+            random=job.number.to_bytes(10, "big"),
+        )
+        record = RequestRecord(
+            id=self.ids[job],
+            tenant=job.tenant,
+            pool=setting.pool,
+            tier=job.tier,
+            partition=partition,
+            model=self._model,
+            route="/v1/chat/completions",
+            accepted_ms=accepted_ms,
+            payload=Payload(size=len(_BODY)),
+            gateway=0,
+            plain_text=True,
+            prompt_tokens=job.input_tokens,
+            start_by_ms=accepted_ms + ms(policy.tiers[job.tier].queue_timeout),
+            finish_by_ms=None if job.deadline_ms is None else _WALL_MS + job.deadline_ms,
+        )
+        place = Place(setting.names.of(TopicKind.REQUESTS, pool=setting.pool, tier=job.tier), partition)
+        return self.received(message_of(place, record, _BODY))
+
+    def began(self, job: Job, held: HeldAttempt) -> int:
+        """A worker has read the command to run it; the number of its backend."""
+        self._held[job] = held
+        return self._boots.index(held.boot)
+
+    def attempt(self, left: Left, now_ms: int) -> Received:
+        """A worker tells the outcome."""
+        job, held = left.job, self._held.pop(left.job)
+        instants = (job.sent_ms, job.started_ms, left.first_ms, now_ms)
+        sent, started, first, ended = (None if at is None else _WALL_MS + at for at in instants)
+        record = AttemptRecord(
+            id=held.id,
+            tenant=held.tenant,
+            tier=held.tier,
+            origin=held.origin,
+            attempt=held.attempt,
+            attempts=held.attempts,
+            verdict=Verdict.DONE,
+            status=Status.SUCCEEDED if job.fate is Fate.FINISHED else Status.EXPIRED,
+            worker=f"worker-{self._boots.index(held.boot)}",
+            boot=held.boot,
+            charge=held.charge,
+            usage=usage_of(job, left.tokens),
+            times=Times(dispatched_ms=sent, started_ms=started, first_token_ms=first, finished_ms=ended),
+            model=self._model,
+        )
+        place = self._setting.place(TopicKind.ATTEMPTS, held.origin.partition)
+        return self.received(message_of(place, record))
+
+    def reports(self, now_ms: int) -> list[Received]:
+        """Each worker tells what it holds."""
+        return [self._report(number, now_ms) for number in range(len(self._backends))]
+
+    def _report(self, number: int, now_ms: int) -> Received:
+        backend, boot = self._backends[number], self._boots[number]
+        lane = number % self._setting.policy.topics.lanes
+        report = Report(
+            worker=f"worker-{number}",
+            boot=boot,
+            epoch=1,
+            lane=lane,
+            position=self.end_of(self._setting.place(TopicKind.WORK, lane)),
+            limit=backend.model.slots,
+            held=tuple(
+                _told(held, backend.tokens_of(job, now_ms))
+                for job, held in self._held.items()
+                if held.boot == boot
+            ),
+        )
+        return self.received(message_of(self._setting.place(TopicKind.WORKERS), report))
+
+
+def _told(held: HeldAttempt, tokens: int) -> Held:
+    return Held(
+        attempt=held.attempt,
+        id=held.id,
+        tenant=held.tenant,
+        tier=held.tier,
+        origin=held.origin,
+        attempts=held.attempts,
+        charge=held.charge,
+        tokens=tokens,
+        running=True,
+    )
