@@ -9,7 +9,19 @@ import sys
 
 import typer
 
-from headrace.cli.commands import config, demo, dev, keys, policy, pools, run, topics, version, workers
+from headrace.cli.commands import (
+    config,
+    demo,
+    dev,
+    keys,
+    policy,
+    pools,
+    run,
+    simulate,
+    topics,
+    version,
+    workers,
+)
 from headrace.cli.trouble import sentence_of
 
 FAILED = 1
@@ -34,6 +46,7 @@ def application() -> typer.Typer:
     app.add_typer(config.commands(), name="config")
     app.add_typer(policy.commands(), name="policy")
     app.add_typer(keys.commands(), name="keys")
+    app.command("simulate")(simulate.simulate)
     app.command("run")(run.run)
     app.command("version")(version.version)
     return app

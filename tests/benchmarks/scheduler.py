@@ -1,0 +1,148 @@
+"""The scheduler's order against its aims, in virtual time: goodput under overload, a flooding tenant, tiers side by side.
+
+    make bench-scheduler     or: python -m tests.benchmarks.scheduler [SEEDS] [NAME ...]
+
+Lengths and arrivals are of tests/data/traces/azure2023_conv.csv, slacks of 5 to 30 s; one backend of 32 slots. Each figure is
+a mean over the seeds (20), printed beside its aim; exit status 1 when one is missed. The machine's speed is in none of them.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from headrace.contracts.policy import Policy, policy_from
+from headrace.scheduler.simulate.backend import BackendModel
+from headrace.scheduler.simulate.comparing import HEADRACE, Course, compare, contenders
+from headrace.scheduler.simulate.figures import Figures
+from headrace.scheduler.simulate.over_seeds import mean_of
+from headrace.scheduler.simulate.scenario import Scenario
+from headrace.scheduler.simulate.trace import read_trace
+
+TRACE = Path(__file__).resolve().parents[1] / "data/traces/azure2023_conv.csv"
+SLACK_MS = (5_000, 30_000)
+MODEL = BackendModel(slots=32)
+AT_ONCE_MS = 250
+"""A wait that nobody minds: whoever waits alone for less is taken to wait so long."""
+TENANTS, LARGEST = 20, "tenant-00"
+Runs = Mapping[str, Sequence[Figures]]
+
+
+def say(line: str) -> None:
+    """For who watches."""
+    print(line, flush=True)  # noqa: T201
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of each seed. `holds` says whether the mean is as it should be."""
+
+    name: str
+    aim: str
+    values: Sequence[float]
+    holds: Callable[[float], bool]
+
+    @property
+    def held(self) -> bool:
+        """Whether it is."""
+        return self.holds(fmean(self.values))
+
+    def __str__(self) -> str:
+        mean = mean_of(self.values)
+        spread = f"±{mean.within:.3f}, {min(self.values):.3f} to {max(self.values):.3f}"
+        return (
+            f"{'held  ' if self.held else 'MISSED'}  {self.name}: {mean.mean:.3f} ({spread}); aim {self.aim}"
+        )
+
+
+def policy() -> Policy:
+    """Twenty tenants alike, and the tiers as they are by default."""
+    named: dict[str, dict[str, object]] = {f"tenant-{number:02}": {} for number in range(TENANTS)}
+    return policy_from({"pools": {"main": {"models": {"m": "m"}}}, "tenants": named})
+
+
+def runs_of(scenario: Scenario, names: Sequence[str], seeds: range) -> dict[str, list[Figures]]:
+    """Each of these contenders on this scenario."""
+    with TRACE.open(encoding="utf-8", newline="") as lines:
+        trace = read_trace(lines, TRACE.name)
+    course = Course(trace, scenario, policy(), "main", [MODEL])
+    known = contenders(course.policy, course.pool)
+    return compare(course, {name: known[name] for name in names}, seeds)
+
+
+def overload(seeds: range) -> list[Figure]:
+    """Twice as much is asked for as can be done; all have deadlines."""
+    scenario = Scenario(load=2.0, requests=3_000, slack_ms={"standard": SLACK_MS})
+    found = runs_of(scenario, (HEADRACE, "fifo-drop"), seeds)
+    ours, theirs = ([run.goodput for run in found[name]] for name in (HEADRACE, "fifo-drop"))
+    ratio = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    return [
+        Figure("goodput of capacity at twice the load", ">= 0.90", ours, lambda mean: mean >= 0.90),
+        Figure("the same, over FIFO that drops the expired", ">= 1.5", ratio, lambda mean: mean >= 1.5),
+        gap_of(found),
+    ]
+
+
+def flood(seeds: range) -> list[Figure]:
+    """One tenant sends 80 % of that."""
+    scenario = Scenario(load=2.0, requests=3_000, largest=0.8, slack_ms={"standard": SLACK_MS})
+    found = runs_of(scenario, (HEADRACE, "round-robin"), seeds)
+    ours, theirs = ([others_on_time(run) for run in found[name]] for name in (HEADRACE, "round-robin"))
+    better = [mine - other for mine, other in zip(ours, theirs, strict=True)]
+    return [
+        Figure("the other 19 on time beside a flood", ">= 0.97", ours, lambda mean: mean >= 0.97),
+        Figure("the same, less round robin with expiry", "> 0", better, lambda mean: mean > 0),
+        gap_of(found),
+    ]
+
+
+def side_by_side(seeds: range) -> list[Figure]:
+    """Interactive requests for 30 % of the slots, alone; then with batch work for all the rest and more."""
+    alone = runs_of(Scenario(load=0.3, requests=900, tiers={"interactive": 1.0}), (HEADRACE,), seeds)
+    both = runs_of(
+        Scenario(load=2.0, requests=6_000, tiers={"interactive": 0.15, "batch": 0.85}), (HEADRACE,), seeds
+    )
+    pairs = list(zip(alone[HEADRACE], both[HEADRACE], strict=True))
+    waits = [wait_ms(beside) / max(AT_ONCE_MS, wait_ms(lone)) for lone, beside in pairs]
+    rest = [1 - beside.idle / (1 - 0.3) for _, beside in pairs]
+    return [
+        Figure("interactive p95 wait beside batch, over alone", "<= 1.2", waits, lambda mean: mean <= 1.2),
+        Figure("of the rest of the slots, batch takes", ">= 0.95", rest, lambda mean: mean >= 0.95),
+    ]
+
+
+def gap_of(found: Runs) -> Figure:
+    """The fairness gap over its bound."""
+    shares = [run.gap / (run.promised_gap or 1) for run in found[HEADRACE]]
+    return Figure("fairness gap over its bound", "<= 1", shares, lambda mean: mean <= 1)
+
+
+def others_on_time(run: Figures) -> float:
+    """Of the requests of all but the largest tenant, the share on time."""
+    others = [waits for name, waits in run.tenants.items() if name != LARGEST]
+    return sum(w.requests * (w.on_time or 0) for w in others) / sum(w.requests for w in others)
+
+
+def wait_ms(run: Figures) -> int:
+    """The p95 of the interactive tier."""
+    return run.tiers["interactive"].p95_ms or 0
+
+
+PARTS = {"overload": overload, "flood": flood, "tiers": side_by_side}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints all figures; 1 when one is missed."""
+    seeds = range(int(arguments[0]) if arguments else 20)
+    missed = 0
+    for name in arguments[1:] or PARTS:
+        say(f"{name}: {PARTS[name].__doc__}")
+        for figure in PARTS[name](seeds):
+            say(f"  {figure}")
+            missed += not figure.held
+    return min(1, missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
