@@ -12,8 +12,9 @@ from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
+from headrace.contracts.reports import Gauges
 from headrace.contracts.topics import TopicKind
-from headrace.devkit.engine import FakeEngine
+from headrace.devkit.engine import INSTANT, FakeEngine
 from tests.integration.worker.stage import Stage, chat, staged
 from tests.support.eventually import eventually_async
 
@@ -276,3 +277,15 @@ async def test_a_second_worker_of_one_name_takes_no_part_until_the_first_has_lef
             return any(report.boot > first for report in await stage.reports())
 
         await eventually_async(serves, "the second one serves")
+
+
+async def test_reports_tell_what_the_engine_tells_of_its_load(fake_engine: FakeEngine) -> None:
+    async with staged(MemoryBus(), fake_engine.url) as stage:
+
+        async def told() -> Gauges | None:
+            return (await stage.reports())[-1].gauges
+
+        gauges = await eventually_async(told, "a report with the engine's gauges")
+    assert gauges is not None
+    assert (gauges.running, gauges.waiting, gauges.preemptions) == (0, 0, 0)
+    assert gauges.kv_tokens == INSTANT.kv_blocks * 16

@@ -158,6 +158,9 @@ def test_near_the_limit_each_growth_is_seen_before_the_next() -> None:
 def test_it_grows_by_half_as_much_where_it_was_cut_before() -> None:
     assert next_limit(replace(AT_64, cut_from=73), FULL, NOW).limit == 66
     assert next_limit(replace(AT_64, cut_from=74), FULL, NOW).limit == 68
+    near = next_limit(replace(AT_64, cut_from=73), FULL, NOW)
+    assert next_limit(near, seen(in_flight=66, running=66), NOW + LAG_MS - 1).limit == 66
+    assert next_limit(near, seen(in_flight=66, running=66), NOW + LAG_MS).limit == 68
 
 
 def test_without_news_the_limit_is_held_and_then_goes_back_to_the_last_good_one() -> None:

@@ -65,6 +65,14 @@ class Backend(Protocol):
         ...
 
 
+class Metered(Protocol):
+    """The metrics of the same endpoint."""
+
+    async def metrics(self) -> str | None:
+        """Its page in Prometheus' text format; None: it has none, or doesn't answer. Bounded; raises nothing."""
+        ...
+
+
 class Relay(Protocol):
     """Where the events of a stream go as they come."""
 

@@ -18,10 +18,9 @@ from headrace.inference_worker.attempt_call import AttemptCall
 from headrace.inference_worker.attempt_runner import AttemptRunner
 from headrace.inference_worker.lane import Lane
 from headrace.inference_worker.outcome import Outcome
-from headrace.inference_worker.ports import Backend
+from headrace.inference_worker.probing import Probing
 from headrace.inference_worker.protocol.core import Phase, WorkerCore
 from headrace.inference_worker.protocol.inputs import (
-    BackendSeen,
     CallEnded,
     EpochRead,
     Input,
@@ -53,7 +52,6 @@ from headrace.runtime.logging import get_logger
 from headrace.runtime.outages import Outages
 
 T = TypeVar("T")
-_PROBES_TO_MISS = 2
 _REPORTS = 2.5
 """Who lives reports in so many periods."""
 
@@ -86,11 +84,11 @@ class WorkerService:
 
     def __init__(
         self, core: WorkerCore, logs: Logs, *, registration: Registration, make_lane: Callable[..., Lane],
-        runner: AttemptRunner, backend: Backend, clock: Clock, timings: Timings, readiness: Component,
+        runner: AttemptRunner, probing: Probing, clock: Clock, timings: Timings, readiness: Component,
         metrics: WorkerMetrics,
     ) -> None:  # fmt: skip
         self._core, self._logs, self._registration = core, logs, registration
-        self._make_lane, self._runner, self._backend = make_lane, runner, backend
+        self._make_lane, self._runner, self._probing = make_lane, runner, probing
         self._clock, self._timings, self._readiness, self._metrics = clock, timings, readiness, metrics
         self._inputs, self._wake = list[Input](), asyncio.Event()
         self._running: dict[AttemptId, _Running] = {}
@@ -103,7 +101,8 @@ class WorkerService:
         """Serve, drain, return. Raises what it can't live with."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                self._spawn(self._probe())
+                self._spawn(self._probing.health(self._tell))
+                self._spawn(self._probing.gauges(self._tell))
                 self._spawn(self._await_stop(stop))
                 while not self._turn():
                     await self._sleep()
@@ -160,17 +159,6 @@ class WorkerService:
     async def _await_stop(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._tell(StopAsked())
-
-    async def _probe(self) -> None:
-        """A busy backend may miss one probe; a call that can't connect says so by itself."""
-        missed = _PROBES_TO_MISS
-        while True:
-            healthy = await self._backend.alive()
-            missed = 0 if healthy else missed + 1
-            if healthy or missed >= _PROBES_TO_MISS:
-                self._metrics.healthy.set(healthy)
-                self._tell(BackendSeen(healthy))
-            await asyncio.sleep(self._timings.probe_every.total_seconds())
 
     async def _write(self, producer: AsyncProducer, message: Message, token: object) -> None:
         try:

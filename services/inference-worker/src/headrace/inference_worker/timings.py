@@ -31,3 +31,5 @@ class Timings:
     turn: timedelta = 0.05 * _S
     silent_after: timedelta = 10 * _S
     probe_every: timedelta = 2 * _S
+    sample_every: timedelta = 1 * _S
+    """Between two looks at the backend's metrics."""

@@ -18,6 +18,7 @@ from headrace.contracts.topics import Service, Topic, TopicKind, TopicNames, req
 from headrace.inference_worker.adapters.backend_http import HttpBackend
 from headrace.inference_worker.attempt_runner import AttemptRunner, BackendFacts
 from headrace.inference_worker.lane import Lane
+from headrace.inference_worker.probing import Probing
 from headrace.inference_worker.protocol.core import WorkerCore
 from headrace.inference_worker.registration import Identity, Registration
 from headrace.inference_worker.service import Logs, WorkerService
@@ -107,7 +108,7 @@ class _Wiring:
             ),
             make_lane=partial(Lane, reader, outcomes, dlq=dlq, clock=self._telemetry.clock),
             runner=self._runner(backend, chunks),
-            backend=backend,
+            probing=Probing(backend, backend, timings=self._timings, metrics=self._metrics),
             clock=self._telemetry.clock,
             timings=self._timings,
             readiness=self._readiness,

@@ -23,6 +23,8 @@ _HEALTH_PATH = {
     BackendKind.LLAMA_CPP: "/health",
     BackendKind.OPENAI: "/v1/models",
 }
+_METRICS_PATH = "/metrics"
+_LONGEST_PAGE = 4 * 1024 * 1024
 _RACE = timedelta(seconds=1)
 """A kept-alive connection that the backend had closed shows at once; what breaks off later was being worked on."""
 
@@ -112,6 +114,20 @@ class HttpBackend:
                 return response.status < (500 if self._kind is BackendKind.OPENAI else 300)
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
+
+    async def metrics(self) -> str | None:
+        """As Metered.metrics. Of an OpenAI-like service nothing is known."""
+        if self._kind is BackendKind.OPENAI:
+            return None
+        timeout = aiohttp.ClientTimeout(total=self._probe_within.total_seconds())
+        try:
+            async with self._fresh.get(
+                self._at(_METRICS_PATH), headers=self._headers, timeout=timeout
+            ) as response:
+                page = await response.content.read(_LONGEST_PAGE) if response.status == 200 else None
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
+        return None if page is None else page.decode(errors="replace")
 
     async def _head(self, call: BackendCall) -> aiohttp.ClientResponse:
         """The response once its head is there; llama.cpp closes after each stream without saying so, so its aren't kept."""

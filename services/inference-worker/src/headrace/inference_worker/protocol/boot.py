@@ -6,11 +6,13 @@ a report shows position, epoch and holdings of one and the same moment.
 
 from collections.abc import Callable, Iterator
 
+from msgspec.structs import replace
+
 from headrace.contracts.clock import Now
 from headrace.contracts.commands import Buried, Cancel, Command, Drain, Fence, Ping, Undrain
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.reports import Report
+from headrace.contracts.reports import Gauges, Report
 from headrace.inference_worker.decisions.settle import StopReason
 from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.protocol.holdings import Holdings, Stage
@@ -26,8 +28,9 @@ _OUTAGES = frozenset({FailureKind.BACKEND_UNAVAILABLE, FailureKind.ENGINE_DIED})
 class Boot:
     """State of one boot. `buried`: the owner has declared it dead; `leaving`: its process ends, which no command undoes.
 
-    `healthy` and `draining` are the core's, carried over boots. `instead_of`: the boot that this process gave up before. Its
-    attempts were aborted, and the owner is told so: whatever it held then has killed nobody.
+    `healthy`, `draining` and `gauges`, the last sample and when it was taken (ms since boot), are the core's, carried over
+    boots. `instead_of`: the boot that this process gave up before. Its attempts were aborted, and the owner is told so:
+    whatever it held then has killed nobody.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Boot:
     ) -> None:  # fmt: skip
         self.id, self.lane, self.position = found.boot, found.lane, found.position
         self.epoch, self.healthy = 0, True
+        self.gauges: tuple[Gauges, int] | None = None
         self.buried, self.draining, self.leaving = False, False, False
         self.lease, self.pings, self._trust = Lease(timings, now), Pings(timings, now), Trust()
         self.holdings = Holdings(worker=worker, boot=found.boot, timings=timings)
@@ -47,8 +51,9 @@ class Boot:
         self.pings.turn(now)
         self._trust.turn(self.lease, self.pings, now)
 
-    def report(self) -> Report:
+    def report(self, now: Now) -> Report:
         """The snapshot of now."""
+        gauges = self.gauges and replace(self.gauges[0], age_ms=max(0, now.boot_ms - self.gauges[1]))
         return Report(
             worker=self._worker,
             boot=self.id,
@@ -60,6 +65,7 @@ class Boot:
             healthy=self.healthy,
             draining=self.draining,
             instead_of=self._instead_of,
+            gauges=gauges,
         )
 
     def read(self, read: LaneRead, now: Now) -> Iterator[Output]:

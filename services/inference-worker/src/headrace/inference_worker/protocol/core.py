@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from headrace.contracts.clock import Now
 from headrace.contracts.commands import Ping
 from headrace.contracts.durations import ms
-from headrace.contracts.reports import Gone
+from headrace.contracts.reports import Gauges, Gone
 from headrace.inference_worker.protocol.boot import Boot
 from headrace.inference_worker.protocol.holdings import HoldingToken
 from headrace.inference_worker.protocol.inputs import (
     BackendSeen,
     CallEnded,
     EpochRead,
+    GaugesSeen,
     Input,
     LaneFound,
     LaneLost,
@@ -72,6 +75,8 @@ class WorkerCore:
         self._given_up: str | None = None
         self._healthy, self._looking, self._stopping = True, False, False
         self._drained = False
+        self._gauges: tuple[Gauges, int] | None = None
+        self._samples = 0
         self._drain_since: int | None = None
         self._gone_at: int | None = 0
         self._out: list[Output] = []
@@ -123,7 +128,7 @@ class WorkerCore:
         self._out.extend(boot.start_waiting(now))
         self._out.extend(boot.holdings.sends(now))
         if (number := boot.lease.begin(now)) is not None:
-            self._out.append(SendWorker(_Token(boot.id, "report", number), boot.report()))
+            self._out.append(SendWorker(_Token(boot.id, "report", number), boot.report(now)))
         if self.phase is Phase.SERVING and (number := boot.pings.begin(now)) is not None:
             ping = Ping(number=number, boot=boot.id)
             self._out.append(SendPing(_Token(boot.id, "ping", number), boot.lane, ping))
@@ -169,7 +174,7 @@ class WorkerCore:
             instead_of=self._given_up,
         )  # fmt: skip
         self._boot.healthy, self._gone_at = self._healthy, now.boot_ms
-        self._boot.draining = self._drained
+        self._boot.draining, self._boot.gauges = self._drained, self._gauges
         self.phase = Phase.REGISTERING
 
     def _epoch_read(self, read: EpochRead, now: Now) -> None:
@@ -226,6 +231,12 @@ class WorkerCore:
         if self._boot is not None:
             self._boot.set_healthy(seen.healthy, now)
 
+    def _gauges_seen(self, seen: GaugesSeen, now: Now) -> None:
+        self._samples += 1
+        self._gauges = replace(seen.gauges, sample=self._samples), now.boot_ms
+        if self._boot is not None:
+            self._boot.gauges = self._gauges
+
     def _stop_asked(self, _: StopAsked, now: Now) -> None:
         """The grace counts from now, also after an operator's drain."""
         if self._stopping:
@@ -251,5 +262,6 @@ class WorkerCore:
         Progress: _progress,
         CallEnded: _call_ended,
         BackendSeen: _backend_seen,
+        GaugesSeen: _gauges_seen,
         StopAsked: _stop_asked,
     }

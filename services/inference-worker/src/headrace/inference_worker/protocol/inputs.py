@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace.contracts.commands import Command, Run
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.reports import Gauges
 from headrace.inference_worker.outcome import Outcome
 
 TraceHeaders = tuple[tuple[str, bytes], ...]
@@ -84,8 +85,26 @@ class BackendSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class GaugesSeen:
+    """A sample of the backend's metrics; its number and age are the core's to tell."""
+
+    gauges: Gauges
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """The process is to end: drain, say goodbye, finish."""
 
 
-Input = LaneFound | EpochRead | LaneRead | LaneLost | Written | Progress | CallEnded | BackendSeen | StopAsked
+Input = (
+    LaneFound
+    | EpochRead
+    | LaneRead
+    | LaneLost
+    | Written
+    | Progress
+    | CallEnded
+    | BackendSeen
+    | GaugesSeen
+    | StopAsked
+)

@@ -22,7 +22,7 @@ class RequestLimit:
 
     `peak`: the most in flight since the last growth; `before`: the limit before that growth; `calm_ms`: when the last cut was
     obeyed; `cut_from`: the limit that was cut last, 0 for none. From then on each growth is seen in the gauges before the
-    next, and is half as large near there.
+    next; near there it is half as large, and the gauges have all their time to show it.
     """
 
     limit: int
@@ -108,7 +108,8 @@ def _shows_the_growth(now: RequestLimit, look: Look, boot_ms: int) -> bool:
     """Whether the gauges show what the last growth let in."""
     if not now.cut_from or look.sample_age_ms is None or boot_ms - now.grown_ms >= LAG_MS:
         return True
-    return look.running is not None and look.running + (look.waiting or 0) > now.before
+    seen = look.running is not None and look.running + (look.waiting or 0) > now.before + look.ahead
+    return seen and not _is_near(now)
 
 
 def _obeyed(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
@@ -147,8 +148,11 @@ def _drifted(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
 
 
 def _growth(now: RequestLimit) -> int:
-    near = now.cut_from and 8 * now.limit >= 7 * now.cut_from
-    return max(1, now.limit // 32) if near else _step(now.limit)
+    return max(1, now.limit // 32) if _is_near(now) else _step(now.limit)
+
+
+def _is_near(now: RequestLimit) -> bool:
+    return now.cut_from > 0 and 8 * now.limit >= 7 * now.cut_from
 
 
 def _step(limit: int) -> int:
