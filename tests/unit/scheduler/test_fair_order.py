@@ -170,3 +170,11 @@ def test_what_is_charged_is_taken_back_exactly(costs: list[tuple[int, int]], wei
     account = accounts.of("t", "a")
     assert (account.charged, account.in_flight) == (0, 0)
     assert account.settled == sum(step_of(actual, Fraction(weight)) for _, actual in costs)
+
+
+def test_requests_without_a_price_take_turns_whatever_their_tenants_weigh() -> None:
+    accounts, queue = queue_of({"t": Fraction(1)}, {"heavy": 7, "light": 1})
+    for number in range(40):
+        queue.put(request(number, ("heavy", "light")[number % 2], "t", 1))
+    served = [found.record.tenant for _ in range(20) if (found := dispatch(accounts, queue))]
+    assert served.count("heavy") == served.count("light") == 10

@@ -24,11 +24,11 @@ def tier_shares(tiers: Mapping[str, TierPolicy]) -> dict[str, Fraction]:
 
 
 def step_of(charge: int, share: Fraction) -> int:
-    """How far a charge (micro service units) moves a counter: charge / share, rounded down.
+    """How far a charge (micro service units) moves a counter: charge / share, rounded up, so that each charge moves it.
 
     The share is a tier's phi, or a tenant's weight. The same charge always moves by the same step: taking it back is exact.
     """
-    return charge * share.denominator // share.numerator
+    return -(-charge * share.denominator // share.numerator)
 
 
 def pick_tier(start_tags: Mapping[str, int]) -> str | None:
