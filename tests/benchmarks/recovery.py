@@ -24,6 +24,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headrace.devkit.probes import http_answers, wait_until
+from tests.benchmarks.recovery_times import (
+    WATCH_S,
+    Submit,
+    longest_stall,
+    longest_trouble,
+    next_released,
+    taken_up,
+)
 from tests.support.callers import chat_body
 from tests.support.checker.history import Record
 from tests.support.drill.evidence import log_of, starts_of
@@ -34,11 +42,8 @@ from tests.support.stacks import WEIGHTS
 
 RATE, BODY_MARK, TOKENS = 16, " [[fault:slow:30]]", 20
 """Requests a second, of 0.6 s each: three or so are always in each worker's hands, and none waits long without a fault."""
-WATCH_S = 14.0
 PATIENCE = timedelta(seconds=90)
 SUBMIT_TIMEOUT = aiohttp.ClientTimeout(total=30)
-PROMPT_MS = 1_000
-"""A submit that takes no longer is neither failed nor waiting."""
 CONTROLLER = re.compile(r"Becoming the active controller at epoch (\d+)")
 STOCK: dict[str, str] = {}
 WORKER, SCHEDULER, DELIVERY, DOOR = "worker", "scheduler", "result-delivery", "submits while a broker is gone"
@@ -53,16 +58,6 @@ def now_ms() -> int:
 def say(line: str) -> None:
     """For who watches."""
     print(line, flush=True)  # noqa: T201
-
-
-@dataclass(frozen=True, slots=True)
-class Submit:
-    """One try at the door, in Unix ms. `status` 0: no answer came."""
-
-    began_ms: int
-    ended_ms: int
-    status: int
-    id: str
 
 
 @dataclass
@@ -225,14 +220,12 @@ class Recovery:
         self._look_for_repeats(runs, spans)
         self._look_for_lies(load, spans)
         return [
-            Figure(
-                WORKER, [_taken_up(runs, rows, at_ms, self._boots(name)) for name, at_ms in kills[WORKER]]
-            ),
-            Figure(SCHEDULER, [_next_released(rows, at_ms) for _, at_ms in kills[SCHEDULER]]),
-            Figure(DELIVERY, [_longest_stall(rows, at_ms) for _, at_ms in kills[DELIVERY]]),
+            Figure(WORKER, [taken_up(runs, rows, at_ms, self._boots(name)) for name, at_ms in kills[WORKER]]),
+            Figure(SCHEDULER, [next_released(rows, at_ms) for _, at_ms in kills[SCHEDULER]]),
+            Figure(DELIVERY, [longest_stall(rows, at_ms) for _, at_ms in kills[DELIVERY]]),
             Figure(
                 DOOR,
-                [_longest_trouble(load.submits, *span) for span in spans],
+                [longest_trouble(load.submits, *span) for span in spans],
                 note=f"; until Kafka by itself had led all partitions anew: {', '.join(map(str, outages))} s",
             ),
         ]
@@ -274,57 +267,6 @@ class Recovery:
         other = {s.status for s in load.submits if begin <= s.began_ms <= end} - {202, 503}
         if other:
             self.broken.append(f"submits were answered with {sorted(other)} while a broker was gone")
-
-
-def _taken_up(runs: list[Record], rows: list[dict[str, Any]], at_ms: int, boots: set[str]) -> float:
-    """From the kill until the first request that the dead worker held has ended."""
-    ends = {row["id"]: row["finished_ms"] for row in rows}
-    sent = [each for each in runs if each.record["type"] == "run" and each.at_ms is not None]
-    held = {
-        each.record["request"]["id"]
-        for each in sent
-        if each.record["boot"] in boots and (each.at_ms or 0) <= at_ms
-    }
-    again = {
-        each.record["request"]["id"]
-        for each in sent
-        if each.record["boot"] not in boots and (each.at_ms or 0) > at_ms
-    }
-    gaps = [ends[request] - at_ms for request in held & again if request in ends]
-    return min((gap for gap in gaps if gap > 0), default=10**6) / 1000
-
-
-def _next_released(rows: list[dict[str, Any]], at_ms: int) -> float:
-    """From the kill until a request that was released afterwards has ended."""
-    ends = [row["finished_ms"] for row in rows if (row["dispatched_ms"] or 0) > at_ms + 100]
-    return (min(ends, default=10**6 + at_ms) - at_ms) / 1000
-
-
-def _longest_stall(rows: list[dict[str, Any]], at_ms: int) -> float:
-    """The longest that a finished request waited for its commit, of those that the kill made wait."""
-    waits = [
-        row["committed_ms"] - max(at_ms, row["finished_ms"])
-        for row in rows
-        if row["finished_ms"] and row["committed_ms"] > at_ms and row["finished_ms"] < at_ms + WATCH_S * 1000
-    ]
-    return max(waits, default=10**6) / 1000
-
-
-def _longest_trouble(submits: list[Submit], begin_ms: int, end_ms: int) -> float:
-    """The longest stretch after a broker's death in which submits failed or had to wait, from the first's begin."""
-    troubled = sorted(
-        (submit.began_ms, submit.ended_ms)
-        for submit in submits
-        if begin_ms <= submit.ended_ms and submit.began_ms <= end_ms
-        and (submit.status != 202 or submit.ended_ms - submit.began_ms > PROMPT_MS)
-    )  # fmt: skip
-    longest, first, last = 0, 0, 0
-    for began_ms, ended_ms in troubled:
-        if began_ms > last:
-            first = max(began_ms, begin_ms)
-        last = max(last, ended_ms)
-        longest = max(longest, last - first)
-    return longest / 1000
 
 
 def main() -> int:

@@ -15,7 +15,8 @@ from headrace.contracts.values import Failure, Payload
 from headrace.inference_worker.outcome import Outcome
 from headrace.inference_worker.protocol.inputs import CallEnded, Progress, Work
 from tests.simulation.world.calls import Call, Ran, aborted, events_of_words, outcome_of, words_of
-from tests.simulation.world.stage import Stage, place
+from tests.simulation.world.stage import Stage
+from tests.support.scheduler.pure import place
 
 _NEVER = 10**12
 

@@ -22,7 +22,8 @@ from headrace.contracts.values import Payload
 from tests.simulation.world.database import Database
 from tests.simulation.world.gateways import SimGateway
 from tests.simulation.world.readers import NativeReader, OpenAIReader, Reader
-from tests.simulation.world.stage import POOL, TENANTS, TIERS, Stage, place
+from tests.simulation.world.stage import TENANTS, TIERS, Stage
+from tests.support.scheduler.pure import POOL, place
 
 _KEY = b"k" * 32
 _CHAT = "/v1/chat/completions"

@@ -17,7 +17,8 @@ from tests.simulation.world.clients import SimBus
 from tests.simulation.world.database import Database, SimStore
 from tests.simulation.world.group import SimGroup
 from tests.simulation.world.process import Process
-from tests.simulation.world.stage import NAMES, POLICY, Stage
+from tests.simulation.world.stage import POLICY, Stage
+from tests.support.scheduler.pure import NAMES
 
 _IDLE_MS, _AGAIN_MS = 100, 500
 _TRACING = Tracing.create("simulated", None)

@@ -18,7 +18,8 @@ from headrace.contracts.reports import Report, Tick
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.broker import Log
-from tests.simulation.world.stage import TIERS, place
+from tests.simulation.world.stage import TIERS
+from tests.support.scheduler.pure import place
 
 if TYPE_CHECKING:
     from tests.simulation.world.run import World

@@ -21,7 +21,8 @@ from tests.simulation.world.process import Process
 from tests.simulation.world.producing import Writing
 from tests.simulation.world.readers import NativeReader, OpenAIReader, Reader
 from tests.simulation.world.reading import Cursors
-from tests.simulation.world.stage import Stage, place
+from tests.simulation.world.stage import Stage
+from tests.support.scheduler.pure import place
 
 _DELIVERY = timedelta(seconds=10)
 _TURN_MS, _LOOK_MS = 250, 1_000

@@ -12,8 +12,8 @@ import msgspec
 
 from headrace.bus.messages import Place
 from tests.simulation.world.readers import NativeReader
-from tests.simulation.world.stage import NAMES
 from tests.support.checker import history as past
+from tests.support.scheduler.pure import NAMES
 
 if TYPE_CHECKING:
     from tests.simulation.world.run import World

@@ -8,7 +8,7 @@ from headrace.contracts.reports import Report
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.process import Process
 from tests.simulation.world.producing import Writing
-from tests.simulation.world.stage import place
+from tests.support.scheduler.pure import place
 
 _EVERY_MS = 1_700
 

@@ -10,7 +10,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.evidence import Evidence, text_of
 from tests.simulation.world.readers import NativeReader, Reader
-from tests.simulation.world.stage import place
+from tests.support.scheduler.pure import place
 
 _PATH = ("queued", "dispatched", "running")
 

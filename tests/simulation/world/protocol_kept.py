@@ -16,7 +16,7 @@ from headrace.contracts.reports import Report, Tick
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.calls import Ran
 from tests.simulation.world.evidence import Evidence
-from tests.simulation.world.stage import place
+from tests.support.scheduler.pure import place
 
 _LONG_AFTER_MS = 40_000
 _NEVER = 10**12

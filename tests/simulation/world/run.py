@@ -27,8 +27,9 @@ from tests.simulation.world.judge import judge
 from tests.simulation.world.looper import Looper
 from tests.simulation.world.process import Process
 from tests.simulation.world.schedulers import SimScheduler
-from tests.simulation.world.stage import GATEWAYS, Stage, place
+from tests.simulation.world.stage import GATEWAYS, Stage
 from tests.simulation.world.workers import SimWorker
+from tests.support.scheduler.pure import place
 
 END_MS, EVENTS_MOST = 150_000, 600_000
 _LOOK_MS = 250

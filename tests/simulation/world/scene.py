@@ -21,8 +21,8 @@ from tests.simulation.world.judge import judge
 from tests.simulation.world.process import Process
 from tests.simulation.world.run import Cast, World
 from tests.simulation.world.schedulers import SimScheduler
-from tests.simulation.world.stage import place
 from tests.simulation.world.workers import SimWorker
+from tests.support.scheduler.pure import place
 
 _REST_WITHIN_MS = 90_000
 

@@ -21,7 +21,8 @@ from headrace.scheduler.timings import Timings
 from tests.simulation.world.clients import SimBus
 from tests.simulation.world.process import Process
 from tests.simulation.world.reading import SimLoopReader
-from tests.simulation.world.stage import NAMES, POLICY, POOL, Stage
+from tests.simulation.world.stage import POLICY, Stage
+from tests.support.scheduler.pure import NAMES, POOL
 
 _NO_WAIT = timedelta()
 _STANDBY_MS, _CLAIMING_MS, _OWNER_MS = 150, 25, 20

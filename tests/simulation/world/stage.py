@@ -6,45 +6,17 @@ Invariant: everything random comes from one generator, seeded once.
 from collections import Counter
 from random import Random
 
-from headrace.bus.messages import Place
-from headrace.contracts.policy import Policy, policy_from
-from headrace.contracts.topics import TopicKind, TopicNames, required_topics
+from headrace.contracts.topics import required_topics
 from tests.simulation.world.broker import Broker
 from tests.simulation.world.clockwork import Clockwork
 from tests.simulation.world.wire import Weather
+from tests.support.scheduler.pure import NAMES, POOL, policy
 
-NAMES = TopicNames("t.")
-POOL = "small"
 TIERS = ("interactive", "batch")
 TENANTS = ("a", "b")
 GATEWAYS = 2
 LANES = 2
-
-
-def place(kind: TopicKind, partition: int = 0, tier: str = "") -> Place:
-    """A partition of the world's one pool."""
-    return Place(NAMES.of(kind, pool=POOL, tier=tier), partition)
-
-
-def policy() -> Policy:
-    """One pool, two tiers, two tenants of weights 1 and 3."""
-    return policy_from(
-        {
-            "pools": {POOL: {"models": {"m": "m"}, "max_attempts": 4}},
-            "tiers": {
-                "interactive": {"weight": 4, "floor_percent": 10, "queue_timeout": "10m"},
-                "batch": {"weight": 1, "floor_percent": 5, "queue_timeout": "24h"},
-            },
-            "tenants": {
-                "a": {"weight": 1, "default_tier": "batch"},
-                "b": {"weight": 3, "default_tier": "batch"},
-            },
-            "topics": {"tenant_partitions": 2, "lanes": LANES, "gateways": GATEWAYS, "history": 2},
-        }
-    )
-
-
-POLICY = policy()
+POLICY = policy(lanes=LANES, gateways=GATEWAYS, history=2)
 
 
 class Stage:

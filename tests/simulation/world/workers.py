@@ -49,7 +49,8 @@ from tests.simulation.world.clients import SimBus, run_now
 from tests.simulation.world.process import Process
 from tests.simulation.world.producing import Writing
 from tests.simulation.world.reading import Cursors
-from tests.simulation.world.stage import LANES, NAMES, POOL, Stage, place
+from tests.simulation.world.stage import LANES, Stage
+from tests.support.scheduler.pure import NAMES, POOL, place
 
 _REPORTS, _OUTCOMES, _CHUNKS = timedelta(seconds=10), timedelta(seconds=30), timedelta(seconds=5)
 _TURN_MS = 50

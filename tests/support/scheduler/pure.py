@@ -27,8 +27,8 @@ NAMES = TopicNames("t.")
 POOL = "small"
 
 
-def policy(tenant_partitions: int = 2, lanes: int = 3) -> Policy:
-    """One pool, two tiers, two tenants of weights 1 and 3."""
+def policy(tenant_partitions: int = 2, lanes: int = 3, **topics: int) -> Policy:
+    """One pool, two tiers, two tenants of weights 1 and 3; `topics`: what else the policy says of them."""
     made = policy_from(
         {
             "pools": {POOL: {"models": {"m": "m"}, "max_attempts": 4}},
@@ -40,7 +40,7 @@ def policy(tenant_partitions: int = 2, lanes: int = 3) -> Policy:
                 "a": {"weight": 1, "default_tier": "batch"},
                 "b": {"weight": 3, "default_tier": "batch"},
             },
-            "topics": {"tenant_partitions": tenant_partitions, "lanes": lanes, "gateways": 1},
+            "topics": {"tenant_partitions": tenant_partitions, "lanes": lanes, "gateways": 1, **topics},
         }
     )
     assert isinstance(made.pools[POOL], PoolPolicy)

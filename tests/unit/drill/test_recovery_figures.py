@@ -4,16 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.recovery import (
-    DOOR,
-    WORKER,
-    Figure,
-    Submit,
-    _longest_stall,
-    _longest_trouble,
-    _next_released,
-    _taken_up,
-)
+from tests.benchmarks.recovery import DOOR, WORKER, Figure
+from tests.benchmarks.recovery_times import Submit, longest_stall, longest_trouble, next_released, taken_up
 from tests.support.checker.history import Record
 
 
@@ -45,12 +37,12 @@ def test_a_workers_death_is_mended_when_the_first_request_that_it_held_has_ended
         row("c", 700, 1_200, 0),
         row("d", 0, 950, 0),
     ]
-    assert _taken_up([*runs, *again], rows, 1_000, {"dead"}) == pytest.approx(4.4)
+    assert taken_up([*runs, *again], rows, 1_000, {"dead"}) == pytest.approx(4.4)
 
 
 def test_a_schedulers_death_is_mended_when_a_request_that_was_released_afterwards_has_ended() -> None:
     rows = [row("a", 900, 1_500, 0), row("b", 5_000, 5_600, 0), row("c", 5_000, 5_500, 0)]
-    assert _next_released(rows, 1_000) == pytest.approx(4.5)
+    assert next_released(rows, 1_000) == pytest.approx(4.5)
 
 
 def test_a_deliverys_death_is_mended_when_nothing_waits_for_its_commit() -> None:
@@ -60,7 +52,7 @@ def test_a_deliverys_death_is_mended_when_nothing_waits_for_its_commit() -> None
         row("c", 0, 2_000, 2_010),
         row("d", 0, 500, 800),
     ]
-    assert _longest_stall(rows, 1_000) == pytest.approx(6.4)
+    assert longest_stall(rows, 1_000) == pytest.approx(6.4)
 
 
 def test_trouble_at_the_door_is_one_stretch_of_failed_and_waiting_submits() -> None:
@@ -72,5 +64,5 @@ def test_trouble_at_the_door_is_one_stretch_of_failed_and_waiting_submits() -> N
         Submit(3_980, 9_000, 202, "c"),
         Submit(20_000, 21_500, 202, "d"),
     ]
-    assert _longest_trouble(submits, 1_000, 30_000) == pytest.approx(7.8)
+    assert longest_trouble(submits, 1_000, 30_000) == pytest.approx(7.8)
     assert Figure(DOOR, [7.8]).held

@@ -8,16 +8,17 @@ from datetime import timedelta
 
 from structlog.typing import FilteringBoundLogger
 
+from headrace.contracts.durations import ms
 from headrace.runtime.clock import Clock
 
-_EVERY = timedelta(minutes=1)
+_EVERY_MS = ms(timedelta(minutes=1))
 
 
 @dataclass(slots=True)
 class _Told:
-    """When the last line was, ms since boot, and how often it happened since."""
+    """When the next line may be, ms since boot, and how often it happened since the last."""
 
-    at_ms: int
+    next_ms: int
     number: int = 0
 
 
@@ -28,13 +29,14 @@ class Rarely:
         self._log, self._clock = log, clock
         self._told: dict[tuple[str, str], _Told] = {}
 
-    def warning(self, event: str, *, subject: str = "", **fields: object) -> None:
-        """Once more; told at once, or with those that come within a minute. The fields are those of the last one."""
+    def warning(self, event: str, *, subject: str = "", times: int = 1, **fields: object) -> None:
+        """So many times more; told at once, or with those that come within a minute. The fields are those of the last one.
+
+        `times` 0 tells what is left of the last minute, if that is over.
+        """
         now_ms = self._clock.now().boot_ms
-        told = self._told.get((event, subject))
-        if told is None:
-            told = self._told[event, subject] = _Told(now_ms - _EVERY // timedelta(milliseconds=1))
-        told.number += 1
-        if (now_ms - told.at_ms) >= _EVERY // timedelta(milliseconds=1):
+        told = self._told.setdefault((event, subject), _Told(now_ms))
+        told.number += times
+        if told.number and now_ms >= told.next_ms:
             self._log.warning(event, number=told.number, **fields)
-            told.at_ms, told.number = now_ms, 0
+            told.next_ms, told.number = now_ms + _EVERY_MS, 0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from headrace.cli.trouble import Trouble
-from headrace.contracts.durations import parse
+from headrace.contracts.durations import ms, parse
 from headrace.runtime.suggestions import did_you_mean
 
 _MOST_SEEDS = 10_000
@@ -81,7 +81,7 @@ def _share(text: str, whole: str | None) -> float:
 def _slack(text: str, whole: str | None) -> tuple[int, int]:
     least, between, most = text.partition("..")
     try:
-        bounds = parse(least) // timedelta(milliseconds=1), parse(most) // timedelta(milliseconds=1)
+        bounds = ms(parse(least)), ms(parse(most))
     except ValueError:
         bounds = (1, 0)
     if not between or bounds[0] > bounds[1]:

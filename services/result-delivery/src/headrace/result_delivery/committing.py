@@ -22,10 +22,10 @@ from headrace.result_delivery.ports import LostPartitionError, Move, OutboxRow, 
 from headrace.result_delivery.share import ReadShare
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
+from headrace.runtime.rarely import Rarely
 
 PATIENCE = timedelta(seconds=1)
 """How long one turn waits for dead letters to be confirmed."""
-_MINUTE_MS = 60_000
 
 
 class _StrangersError(Exception):
@@ -53,8 +53,8 @@ class Committing:
         """`id_of`: the id of a topic by its name."""
         self._store, self._outbox, self._letters, self._id_of = store, outbox, letters, id_of
         self._destinations, self._clock, self._metrics = destinations, clock, metrics
-        self._left, self._tell_left_ms = 0, clock.now().boot_ms
         self._log = get_logger("committing")
+        self._rarely = Rarely(self._log, clock)
 
     def commit(self, share: ReadShare) -> None:
         """Commits all that is held, or leaves it held until its dead letters are confirmed. Raises StoreUnavailableError."""
@@ -124,16 +124,10 @@ class Committing:
             self._log.info("later result suppressed", request_id=request_id)
 
     def _tell_of_left(self, reasons: list[FailureKind]) -> None:
-        """A flood of junk is a line a minute."""
         for reason in reasons:
             self._metrics.left_to_owner.labels(reason.value).inc()
-        self._left += len(reasons)
-        now_ms = self._clock.now().boot_ms
-        if self._left and now_ms >= self._tell_left_ms:
-            self._log.warning(
-                "records can't be stored: the owner of their pool dead-letters them", records=self._left
-            )
-            self._left, self._tell_left_ms = 0, now_ms + _MINUTE_MS
+        sentence = "records can't be stored: the owner of their pool dead-letters them"
+        self._rarely.warning(sentence, times=len(reasons))
 
 
 def _refused(share: ReadShare) -> list[tuple[Received, Refused]]:

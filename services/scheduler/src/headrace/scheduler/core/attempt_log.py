@@ -20,13 +20,12 @@ from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
-from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
 from headrace.scheduler.state.tracked import Phase, Tracked
 
-_MINUTE_MS = 60_000
 _HANDED_BACK = frozenset({FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED})
 
 
@@ -76,7 +75,7 @@ class AttemptLog:
         state = self._state
         state.count(Counted.LEFT_TO_DELIVERY)
         if state.now.boot_ms >= self._tell_left_ms:
-            self._tell_left_ms = state.now.boot_ms + _MINUTE_MS
+            self._tell_left_ms = state.now.boot_ms + MINUTE_MS
             state.notice(
                 "attempts of other tenants than their requests': result-delivery dead-letters them", warning=True,
                 topic=received.topic, partition=received.partition, offset=received.offset,

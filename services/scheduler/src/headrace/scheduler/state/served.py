@@ -6,9 +6,10 @@ owner knows no rate until something is settled.
 
 from collections import Counter, deque
 
+from headrace.contracts.durations import ms
 from headrace.scheduler.decisions.estimate_wait import WINDOW
 
-_WINDOW_MS = WINDOW.seconds * 1000
+_WINDOW_MS = ms(WINDOW)
 _Key = tuple[str, str]
 
 
