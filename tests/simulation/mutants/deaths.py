@@ -21,7 +21,7 @@ def ticks_come_in_a_burst(patches: Patches) -> None:
         last_ms = getattr(self, "last_burst_ms", -(10**12))
         if self._state.now.boot_ms - last_ms >= 60:
             self.last_burst_ms = self._state.now.boot_ms  # type: ignore[attr-defined]
-            self._tick_out, self._ticked_ms = False, -(10**12)
+            self._tick_out, self._sent_ms, self._ticked_ms = False, -(10**12), -(10**12)
             right(self)
             self._tick += 1
 

@@ -1,4 +1,4 @@
-"""Writes the ticks by which death is judged: one at a time, each so long after the one before was read back.
+"""Writes the ticks by which death is judged: one at a time, at an even pace while they come back.
 
 Called by PoolCore and worker_log. Invariant: a tick that timed out is sent again under its number.
 """
@@ -22,14 +22,15 @@ class Ticking:
 
     def __init__(self, state: PoolState) -> None:
         self._state = state
-        self._tick, self._tick_out, self._ticked_ms = 0, False, -(10**12)
+        self._tick, self._tick_out = 0, False
+        self._sent_ms = self._ticked_ms = -(10**12)
 
     def tick(self) -> None:
         """Write the next one when it is due."""
         state = self._state
-        if self._tick_out or state.now.boot_ms - self._ticked_ms < ms(state.setting.timings.tick):
+        if self._tick_out or state.now.boot_ms < self.next_ms:
             return
-        self._tick_out = True
+        self._tick_out, self._sent_ms = True, state.now.boot_ms
         tick = Tick(epoch=state.epoch, number=self._tick)
         state.send(message_of(state.setting.place(TopicKind.WORKERS), tick), TickSent())
 
@@ -56,5 +57,6 @@ class Ticking:
 
     @property
     def next_ms(self) -> int:
-        """When (ms since boot) the next one is due."""
-        return self._ticked_ms + ms(self._state.setting.timings.tick)
+        """When (ms since boot) the next one is due: never at once after one that waited long, so that reports go between."""
+        period_ms = ms(self._state.setting.timings.tick)
+        return max(self._sent_ms + period_ms, self._ticked_ms + period_ms // 2)
