@@ -26,7 +26,7 @@ demo: setup ## prompts of three tenants through a real Kafka to a real model, li
 	@$(BIN)/headrace demo $(DEMO)
 
 test: setup ## every test: real broker, real model, real database
-	@$(BIN)/python -m pytest $(TEST)
+	@$(BIN)/python -m pytest $(or $(TEST),-n 2)
 
 unit: setup ## the fast ones
 	@$(BIN)/python -m pytest -q tests/unit

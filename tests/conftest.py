@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from headrace.devkit.engine import FakeEngine
 from headrace.devkit.model import ModelServer
 from tests.support.broker import shared_broker, topic_prefix
 from tests.support.named_tests import DOCUMENT, Outcomes, named_in
+from tests.support.side_by_side import SideBySide
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # a loaded machine makes no test fail
@@ -20,6 +22,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Notes what becomes of the tests that docs/kafka-hazards.md names."""
     expected_to_fail = hasattr(report, "wasxfail")
     OUTCOMES.reported(report.nodeid, skipped=report.skipped, expected_to_fail=expected_to_fail)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SideBySide:
+    """How a run of several processes shares the tests out."""
+    return SideBySide(config, log)
 
 
 @pytest.hookimpl(trylast=True)

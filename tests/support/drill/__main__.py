@@ -22,6 +22,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--database", choices=DATABASES, default="auto", help="auto: by the seed, where it is here"
     )
+    parser.add_argument(
+        "--lasting",
+        action="store_true",
+        help="end no first process of a service: its memory is told over the whole run",
+    )
     parser.add_argument("--folder", type=Path, help="kept, for a look afterwards; must be empty")
     return parser.parse_args()
 
@@ -32,7 +37,7 @@ def _order(given: argparse.Namespace) -> Order:
     requests = given.requests or int(seconds * REQUESTS_A_SECOND)
     by_seed = seed % 2 == 1 and programs() is not None
     postgres = by_seed if given.database == "auto" else given.database == "postgres"
-    return Order(seed, given.kills, requests, seconds, postgres)
+    return Order(seed, given.kills, requests, seconds, postgres, given.lasting)
 
 
 def main() -> int:

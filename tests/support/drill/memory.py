@@ -1,6 +1,7 @@
 """Samples the resident memory of each service's processes, and tells the slope of each. Called by the drill.
 
-A killed process begins anew; so the slope is of the longest life of each service, without its first minute, by least squares.
+A killed process begins anew; so the slope is of the longest life of each process, by least squares, without its first three
+minutes: a gateway takes two until its heap, connections and caches have their size.
 """
 
 import time
@@ -12,7 +13,7 @@ import psutil
 
 from headrace.cli.stack.service import ServiceProcess
 
-WARM_UP_S, LEAST_S = 60.0, 120.0
+WARM_UP_S, LEAST_S = 180.0, 300.0
 MIB = 1024 * 1024
 
 

@@ -5,7 +5,7 @@ that a plan of at least that many has each of them.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -47,6 +47,7 @@ SCHEDULERS = ("scheduler", "scheduler-2")
 WORKERS = ("inference-worker", "inference-worker-2", "inference-worker-3")
 DELIVERIES = ("result-delivery", "result-delivery-2")
 INGESTS = ("ingest", "ingest-2")
+_INSTEAD = {names[0]: names[1] for names in (SCHEDULERS, WORKERS, DELIVERIES, INGESTS)}
 SERVICES = (*SCHEDULERS, *WORKERS, *DELIVERIES, *INGESTS)
 ENGINES = ("engine", "engine-2")
 BROKERS, ALL_BROKERS, DATABASE = ("broker-1", "broker-2", "broker-3"), "all brokers", "database"
@@ -90,8 +91,8 @@ CARDS = (
 )
 
 
-def planned(seed: int, kills: int, seconds: float) -> list[Blow]:
-    """The blows of a seed, in order of time."""
+def planned(seed: int, kills: int, seconds: float, *, lasting: bool = False) -> list[Blow]:
+    """The blows of a seed, in order of time. `lasting`: the first process of each service is spared what would end it."""
     dice = random.Random(seed)  # noqa: S311 - a seed is a history
     first = list(NEEDED[:kills])
     dice.shuffle(first)
@@ -100,7 +101,17 @@ def planned(seed: int, kills: int, seconds: float) -> list[Blow]:
     others = dice.choices(CARDS, [card.weight for card in CARDS], k=kills - len(first))
     began_s = FIRST_S + len(first) * apart_s
     blows += [_dealt(dice, card, dice.uniform(began_s, seconds - FIRST_S)) for card in others]
+    blows = [_sparing(blow) for blow in blows] if lasting else blows
     return sorted(blows, key=lambda blow: blow.at_s)
+
+
+def _sparing(blow: Blow) -> Blow:
+    """An owner that would be ended is paused until another has the pool; else the second of the service takes the blow."""
+    if blow.action not in {Action.KILL, Action.END}:
+        return blow
+    if blow.victim == OWNER:
+        return replace(blow, action=Action.PAUSE, gap_s=PAST_THE_LEASE[1])
+    return replace(blow, victim=_INSTEAD.get(blow.victim, blow.victim))
 
 
 def _dealt(dice: random.Random, card: Card, at_s: float) -> Blow:

@@ -40,13 +40,14 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What was asked for. `seconds`: how long blows and load last."""
+    """What was asked for. `seconds`: of blows and load; `lasting`: the first process of each service lives throughout."""
 
     seed: int
     kills: int
     requests: int
     seconds: float
     postgres: bool
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ class _Drill:
         sampling = asyncio.create_task(self._sample())
         async with asyncio.TaskGroup() as group:
             group.create_task(self.callers.submit_all(self.order.requests, self.order.seconds))
-            for blow in planned(self.order.seed, self.order.kills, self.order.seconds):
+            order = self.order
+            for blow in planned(order.seed, order.kills, order.seconds, lasting=order.lasting):
                 group.create_task(self.striker.strike(blow))
         sampling.cancel()
 

@@ -47,3 +47,14 @@ def test_everything_is_struck_in_every_way() -> None:
         (ALL_BROKERS, Action.ROLL),
         (OWNER, Action.KILL),
     } <= dealt
+
+
+def test_a_lasting_plan_ends_no_first_process_and_deals_as_many_blows() -> None:
+    usual, lasting = planned(3, 300, 1_500), planned(3, 300, 1_500, lasting=True)
+    ended = {blow.victim for blow in lasting if blow.action in {Action.KILL, Action.END}}
+    first = {"scheduler", "inference-worker", "result-delivery", "ingest"}
+    assert first & {blow.victim for blow in usual if blow.action is Action.KILL} == first
+    assert not ended & {*first, OWNER}
+    assert {"scheduler-2", "inference-worker-2", "result-delivery-2", "ingest-2"} <= ended
+    assert len(lasting) == 300
+    assert (OWNER, Action.PAUSE) in {(blow.victim, blow.action) for blow in lasting}
