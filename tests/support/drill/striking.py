@@ -40,7 +40,9 @@ from tests.support.fault_proxy import Cut
 CUTS = {Action.CUT_SILENT: Cut.SILENT, Action.CUT_SLAMMED: Cut.SLAMMED}
 WELL_ENDED = (0, 128 + 15)
 """The second: the signal came while it was starting, before it listens for one."""
-GRACE, ALIVE, BACK, IN_SYNC = (timedelta(seconds=n) for n in (30, 60, 60, 90))
+GRACE, ALIVE, BACK, IN_SYNC = (timedelta(seconds=n) for n in (30, 60, 60, 240))
+BROKER_BACK = timedelta(minutes=4)
+"""A JVM that starts, reads its logs anew and waits for the end of its old session, beside all others at work."""
 FAILURES = (BrokerFailed, OSError, AssertionError, KafkaException, psycopg.Error, sqlite3.Error)
 """With which a blow or its mending may fail; then the run is broken, and goes on."""
 ONE_BY_ONE = dict.fromkeys((*BROKERS, ALL_BROKERS), "brokers")
@@ -115,7 +117,7 @@ class Striker:
         cluster = self.stage.cluster
 
         def mend() -> None:
-            cluster.resume(node) if action is Action.PAUSE else cluster.restart(node)
+            cluster.resume(node) if action is Action.PAUSE else cluster.restart(node, BROKER_BACK)
             self.await_in_sync()
 
         return lambda: cluster.pause(node) if action is Action.PAUSE else cluster.kill(node), mend
@@ -123,7 +125,7 @@ class Striker:
     def _roll(self) -> None:
         for node in range(1, len(BROKERS) + 1):
             self.stage.cluster.kill(node)
-            self.stage.cluster.restart(node)
+            self.stage.cluster.restart(node, BROKER_BACK)
             self.await_in_sync()
 
     def _process_means(self, victim: str, action: Action) -> tuple[Callable[[], Any], Callable[[], Any]]:

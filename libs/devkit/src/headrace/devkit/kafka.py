@@ -154,14 +154,14 @@ class KafkaCluster(Broker):
         """SIGCONT of one node."""
         self._children[node].resume()
 
-    def restart(self, node: int = 1) -> None:
+    def restart(self, node: int = 1, within: timedelta = READY_WITHIN) -> None:
         """Starts a node again, ending it first if it lives, with its port and data; returns when it serves.
 
-        After a kill that takes `broker.session.timeout.ms` (9 s) and a start: only then is it let in again.
+        After a kill that takes `broker.session.timeout.ms` (9 s) and a start: only then is it let in again. Raises BrokerFailed.
         """
         self._children[node].terminate()
         self._launch(node)
-        self._await_ready(node)
+        self._await_ready(node, within)
 
     def _java(self, node: int, main_class: str, *arguments: str) -> list[str]:
         home = self.folder / f"node-{node}"
@@ -200,13 +200,13 @@ class KafkaCluster(Broker):
         self._children[node] = Child(command, log_path=home / "output.log", grace=timedelta(seconds=2))
         note_owner(self.folder, (child.pid for child in self._children.values() if child.alive))
 
-    def _await_ready(self, node: int) -> None:
-        deadline = time.monotonic() + READY_WITHIN.total_seconds()
+    def _await_ready(self, node: int, within: timedelta = READY_WITHIN) -> None:
+        deadline = time.monotonic() + within.total_seconds()
         while READY_SENTENCE not in self._new_log(node):
             if not self._children[node].alive:
                 raise self._failed(node, f"it ended with status {self._children[node].exit_status}")
             if time.monotonic() > deadline:
-                raise self._failed(node, f"it was not ready within {READY_WITHIN.total_seconds():.0f} s")
+                raise self._failed(node, f"it was not ready within {within.total_seconds():.0f} s")
             time.sleep(POLL_S)
 
     def _new_log(self, node: int) -> str:
