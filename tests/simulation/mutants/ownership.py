@@ -304,5 +304,5 @@ OWNERSHIP = (
         "a_head_is_stuck_for_longer_than_ids_are_kept",
     ),
     Mutant("position runs ahead", "a position passes only what was read", positions_run_ahead, 0),
-    Mutant("nothing expires", "who waited too long is told", expiry_is_not_looked_at, 0),
+    Mutant("nothing expires", "who waited too long is told", expiry_is_not_looked_at, 1),
 )

@@ -20,7 +20,8 @@ from tests.support.scheduler.pure import place
 
 _LONG_AFTER_MS = 40_000
 _NEVER = 10**12
-_TICK_MS = 490
+_TICKS_MS = {1: 240, 7: 3_240}
+"""How far a tick is at least from the one before, and from the seventh before: eight make a boot dead."""
 _ATTEMPTS = 4
 _COUNTED = ("failed: backend_error", "failed: backend_timeout")
 
@@ -114,15 +115,18 @@ def _floors(facts: Evidence) -> Iterator[str]:
 
 
 def _ticks(facts: Evidence) -> Iterator[str]:
-    """An owner's ticks come one at a time, the next half a second after the last was read back."""
-    last: dict[int, tuple[int, int]] = {}
+    """An owner's ticks come one at a time, none within a quarter of a second of the last, and no eight in a burst."""
+    seen: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for at_ms, record in facts.of(TopicKind.WORKERS):
         if isinstance(record, Tick):
-            number, before_ms = last.get(record.epoch, (-1, -_NEVER))
-            if record.number > number:
-                last[record.epoch] = record.number, at_ms
-                if at_ms - before_ms < _TICK_MS:
-                    yield f"ticks: two of epoch {record.epoch} within {at_ms - before_ms} ms"
+            ticks = seen[record.epoch]
+            if record.number in ticks:
+                continue
+            ticks[record.number] = at_ms
+            for apart, least_ms in _TICKS_MS.items():
+                within_ms = at_ms - ticks.get(record.number - apart, -_NEVER)
+                if within_ms < least_ms:
+                    yield f"ticks: {apart + 1} of epoch {record.epoch} within {within_ms} ms"
 
 
 def _answers(facts: Evidence) -> dict[tuple[str, int], int]:

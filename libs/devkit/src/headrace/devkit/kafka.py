@@ -157,7 +157,7 @@ class KafkaCluster(Broker):
     def restart(self, node: int = 1, within: timedelta = READY_WITHIN) -> None:
         """Starts a node again, ending it first if it lives, with its port and data; returns when it serves.
 
-        After a kill that takes `broker.session.timeout.ms` (9 s) and a start: only then is it let in again. Raises BrokerFailed.
+        After a kill that takes its session (9 s) and a start: only then is it let in again. Raises BrokerFailed.
         """
         self._children[node].terminate()
         self._launch(node)
