@@ -25,6 +25,7 @@ SOMETIMES = (
     "lagging reader at a takeover",
     "duplicates",
     "duplicate produce",
+    "preempted",
     "buried zombie",
     "drain under load",
     "clean stop of an owner",

@@ -11,90 +11,17 @@ from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.commands import Buried, Cancel, CancelReason, Drain, Run, Undrain
 from headrace.contracts.control import DrainWorker, MovePool, UndrainWorker
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import AttemptId, boot_id, mint_request_id
+from headrace.contracts.ids import AttemptId, boot_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
-from headrace.contracts.outcomes import AttemptRecord, Verdict
+from headrace.contracts.outcomes import Verdict
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Report
-from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Payload, Usage
+from headrace.contracts.values import Failure, Usage
+from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.processes import SimScheduler
-from tests.support.scheduler.pure import POOL, WALL, World, place
-
-KEY = b"k" * 32
-BOOT = boot_id(WALL, bytes(10))
-
-
-class Case:
-    """One owner, one hand-driven worker."""
-
-    def __init__(self) -> None:
-        self.world = World(1, faults_end_ms=0)
-        self.owner = SimScheduler(self.world, 0)
-        self.count = 0
-
-    def run(self, ms: int = 600) -> None:
-        """Let time pass."""
-        for _ in range(ms // 25):
-            self.world.advance()
-            self.owner.turn()
-
-    def report(self, limit: int = 4, epoch: int = 1, **more: Any) -> None:
-        """The worker says what it holds."""
-        position = len(self.world.logs[place(TopicKind.WORK, 0)])
-        report = Report(worker="w", boot=BOOT, epoch=epoch, lane=0, position=position, limit=limit, **more)
-        self.world.append(message_of(place(TopicKind.WORKERS), report))
-
-    def submit(self, value: bytes | None = b"{}", **more: Any) -> RequestRecord:
-        """A request of tenant a in batch, at once in the log."""
-        self.count += 1
-        partition = partition_of("a", 2)
-        wall = self.world.now.wall_ms
-        made = mint_request_id(
-            KEY,
-            tenant="a",
-            pool=POOL,
-            tier="batch",
-            partition=partition,
-            wall_ms=wall,
-            random=self.count.to_bytes(10, "big"),
-        )
-        fields = {"id": made, "tier": "batch", "accepted_ms": wall, "max_tokens": 1, **more}
-        record = RequestRecord(
-            tenant="a",
-            pool=POOL,
-            partition=partition,
-            model="m",
-            route="/r",
-            payload=Payload(size=2),
-            gateway=0,
-            **fields,
-        )
-        message = message_of(
-            place(TopicKind.REQUESTS, partition, "batch"), record, trace=(("traceparent", b"00-x"),)
-        )
-        self.world.append(Message(message.topic, message.partition, value, message.headers))
-        return record
-
-    def commands(self, kind: type) -> list[Any]:
-        """What the worker was told."""
-        found = [decode(TopicKind.WORK, r.header) for r in self.world.logs[place(TopicKind.WORK, 0)]]
-        return [command for command in found if isinstance(command, kind)]
-
-    def answer(self, run: Run, verdict: Verdict, **more: Any) -> None:
-        """The worker's attempt record."""
-        fields = {"tenant": "a", "tier": "batch", "origin": run.origin, "attempt": run.attempt, **more}
-        record = AttemptRecord(
-            id=run.request.id, attempts=run.attempts, verdict=verdict, charge=run.charge, **fields
-        )
-        self.world.append(message_of(place(TopicKind.ATTEMPTS, run.request.partition), record))
-
-    def results(self) -> list[tuple[str, Status, FailureKind | None]]:
-        """All terminal records."""
-        found: list[Any] = self.world.records(TopicKind.RESULTS)
-        return [(r.id, r.status, r.failure and r.failure.kind) for r in found]
+from tests.support.scheduler.pure import WALL, place
 
 
 @pytest.fixture

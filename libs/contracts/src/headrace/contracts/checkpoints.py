@@ -86,7 +86,7 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     `deaths` are the keys of those of which it is a suspect; `suspect` says whether there are any, for people. `group`: with
     whom it is tried apart from all other work; None: it runs like any other. `gave_up`: no further attempt, it is to end with
     this kind. It is due at `due_ms`, `wait_ms` after its failure: nobody waits longer than that, whatever the next owner's
-    clock says.
+    clock says. `preempted`: how often it gave its slot to a more urgent tier.
     """
 
     id: str
@@ -99,6 +99,7 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     group: str | None = None
     gave_up: FailureKind | None = None
     wait_ms: Count | None = None
+    preempted: Count = 0
 
 
 class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished"):

@@ -13,9 +13,7 @@ from headrace.contracts.values import Count, Mark, Origin, WallMs
 
 
 class CancelReason(StrEnum):
-    """Why a running attempt is to stop: decides which terminal record it ends with. `preempted`: it goes back to the queue;
-    workers obey it, and no owner sends it yet.
-    """
+    """Why a running attempt is to stop: decides which terminal record it ends with; who is preempted waits again."""
 
     CALLER = "caller"
     DEADLINE = "deadline"

@@ -30,6 +30,7 @@ class FailureKind(StrEnum):
     WORKER_DIED = "worker_died"
     WORKER_DRAINED = "worker_drained"
     WORKER_NOT_LEASED = "worker_not_leased"
+    PREEMPTED = "preempted"
     INVALID_REQUEST = "invalid_request"
     CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
     MODEL_NOT_FOUND = "model_not_found"
@@ -100,6 +101,7 @@ FAILURES: dict[FailureKind, FailureRule] = {
     ),
     _K.WORKER_DRAINED: _ours("The worker was drained and handed the request back."),
     _K.WORKER_NOT_LEASED: _ours("The worker had lost touch and handed the request back unstarted."),
+    _K.PREEMPTED: _ours("The request gave its slot to a more urgent tier."),
     _K.INVALID_REQUEST: _final(
         Fault.CALLER, 400, "invalid_request_error", "The backend finds the request invalid."
     ),

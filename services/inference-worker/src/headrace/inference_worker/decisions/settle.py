@@ -44,6 +44,7 @@ _ENDS_AS = {
 _ABORTED_AS = {
     StopReason.CALLER: FailureKind.CANCELLED_BY_CALLER,
     StopReason.DEADLINE: FailureKind.DEADLINE_PASSED,
+    StopReason.PREEMPTED: FailureKind.PREEMPTED,
 }
 
 

@@ -27,6 +27,7 @@ class Counted(StrEnum):
     RETRIES_REFUSED = "retries_refused"
     DUPLICATES = "duplicates"
     GAPS = "gaps"
+    PREEMPTED = "preempted"
     TRIALS = "trials"
     DEATHS = "deaths"
     WORKERS_DIED = "workers_died"

@@ -21,6 +21,7 @@ from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
+from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
@@ -66,6 +67,7 @@ class PoolCore:
         self._control = ControlLog(state, self._endings, self._commands, self._answering)
         dispatching = Dispatching(state, self._commands, estimating)
         quarantine = Quarantine(state, dispatching)
+        self._headroom = Headroom(state, self._commands)
         self._releasing = Releasing(
             state,
             self._commands,
@@ -73,6 +75,7 @@ class PoolCore:
             returning=returning,
             quarantine=quarantine,
             dispatching=dispatching,
+            headroom=self._headroom,
         )
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
@@ -215,6 +218,7 @@ class PoolCore:
         expiry_ms, retry_ms = self.state.expiries.next_ms(), self.state.delays.next_ms()
         waits = [0 if expiry_ms is None else expiry_ms - now.wall_ms]
         waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]
+        waits += [] if self._headroom.next_ms is None else [self._headroom.next_ms - now.boot_ms]
         return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])
 
     def _look_for_greater(self) -> None:

@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heapreplace
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine, room_at
 from headrace.scheduler.core.returning import Returning
@@ -31,9 +32,11 @@ class Releasing:
         returning: Returning,
         quarantine: Quarantine,
         dispatching: Dispatching,
+        headroom: Headroom,
     ) -> None:
         self._state, self._commands, self._endings = state, commands, endings
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
+        self._headroom = headroom
 
     def expire(self) -> None:
         """End what has waited too long, wherever in the queue it stands; tell the workers of what is late."""
@@ -54,9 +57,17 @@ class Releasing:
     def release(self) -> None:
         """Give work to whoever has room, until there is no work or no room; suspects first, apart from all others."""
         self._quarantine.turn()
-        state, workers = self._state, self._with_room()
+        if self._state.now.boot_ms < self._commands.breathless_until_ms:
+            return
+        workers = self._with_room()
+        self._headroom.begin(sum(candidate.room for _, candidate, _ in workers))
+        self._fill(workers)
+        self._headroom.turn()
+
+    def _fill(self, workers: list[_Loaded]) -> None:
+        state = self._state
         while workers and state.now.boot_ms >= self._commands.breathless_until_ms:
-            tracked = state.queue.next()
+            tracked = state.queue.next(self._headroom.closed())
             if tracked is None:
                 return
             if state.cancels.has(tracked.id, tracked.record.tenant):
@@ -64,6 +75,7 @@ class Releasing:
                 continue
             _, candidate, worker = workers[0]
             self._dispatching.run(tracked, worker)
+            self._headroom.given()
             left = candidate._replace(held=candidate.held + 1, room=candidate.room - 1)
             if left.room > 0:
                 heapreplace(workers, (load_of(left), left, worker))

@@ -170,6 +170,8 @@ class Returning:
     def _remember(self, failed: FailedAttempt, case: Case, verdict: Again | GiveUp) -> None:
         """Keep it for the next owner, and for the request's record if that hasn't been read yet."""
         now, wait_ms = self._state.now, verdict.wait_ms if isinstance(verdict, Again) else 0
+        before = self._state.retrying.get(failed.id)
+        preempted = (0 if before is None else before.preempted) + (failed.kind is FailureKind.PREEMPTED)
         self._state.dues[failed.id] = now.boot_ms + wait_ms
         self._state.retrying[failed.id] = Retrying(
             id=failed.id,
@@ -182,5 +184,6 @@ class Returning:
             deaths=case.deaths,
             group=case.group,
             gave_up=None if isinstance(verdict, Again) else verdict.kind,
+            preempted=preempted,
         )
         self._state.dirty.add(f"retrying/{failed.id}")

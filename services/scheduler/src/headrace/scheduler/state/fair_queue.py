@@ -5,6 +5,7 @@ Invariant: a request is picked only in phase WAITING, and each waiting request h
 doesn't change while it waits.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
@@ -93,12 +94,12 @@ class FairQueue:
                 queue.heap = [(self._accounts.of(tier, name).value, name) for name in queue.tenants]
                 heapify(queue.heap)
 
-    def next(self) -> Tracked | None:
-        """The request to run next, still waiting; None when nobody waits."""
+    def next(self, closed: Set[str] = frozenset()) -> Tracked | None:
+        """The request to run next, still waiting; None when nobody waits but in tiers that are closed now."""
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
-            if tier.waiting
+            if tier.waiting and name not in closed
         }
         chosen = pick_tier(tags)
         if chosen is None:

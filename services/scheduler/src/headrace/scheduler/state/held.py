@@ -3,7 +3,7 @@
 Invariant: at most one attempt of a request is held; its absence means nothing before its command's place is known.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -50,6 +50,7 @@ class HeldAttempts:
     def __init__(self) -> None:
         self._by_id: dict[str, HeldAttempt] = {}
         self._by_boot: defaultdict[str, dict[str, HeldAttempt]] = defaultdict(dict)
+        self._of_tier: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -66,16 +67,22 @@ class HeldAttempts:
         """How many a boot holds."""
         return len(self._by_boot[boot]) if boot in self._by_boot else 0
 
+    def count_of_tier(self, tier: str) -> int:
+        """How many attempts of a tier are held."""
+        return self._of_tier[tier]
+
     def add(self, held: HeldAttempt) -> None:
         """A new one. Raises ValueError when the request has one already."""
         if held.id in self._by_id:
             raise ValueError(f"{held.id} has an attempt in flight already")
         self._by_id[held.id] = held
         self._by_boot[held.boot][held.id] = held
+        self._of_tier[held.tier] += 1
 
     def remove(self, held: HeldAttempt) -> None:
         """It has ended or was never there."""
         del self._by_id[held.id]
+        self._of_tier[held.tier] -= 1
         of_boot = self._by_boot[held.boot]
         del of_boot[held.id]
         if not of_boot:
