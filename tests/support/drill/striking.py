@@ -40,12 +40,15 @@ from tests.support.fault_proxy import Cut
 CUTS = {Action.CUT_SILENT: Cut.SILENT, Action.CUT_SLAMMED: Cut.SLAMMED}
 WELL_ENDED = (0, 128 + 15)
 """The second: the signal came while it was starting, before it listens for one."""
+CUT_SHORT = 1
+"""While a broker is away, what a process holds can't always be handed back within its grace."""
 GRACE, ALIVE, BACK, IN_SYNC = (timedelta(seconds=n) for n in (30, 60, 60, 240))
 BROKER_BACK = timedelta(minutes=4)
 """A JVM that starts, reads its logs anew and waits for the end of its old session, beside all others at work."""
 FAILURES = (BrokerFailed, OSError, AssertionError, KafkaException, psycopg.Error, sqlite3.Error)
 """With which a blow or its mending may fail; then the run is broken, and goes on."""
-ONE_BY_ONE = dict.fromkeys((*BROKERS, ALL_BROKERS), "brokers")
+BROKERS_TURN = "brokers"
+ONE_BY_ONE = dict.fromkeys((*BROKERS, ALL_BROKERS), BROKERS_TURN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +138,11 @@ class Striker:
             return lambda: self._living(victim).pause(), lambda: self._living(victim).resume()
 
         def end() -> None:
-            child = self._living(victim)
+            child, hindered = self._living(victim), self._turns[BROKERS_TURN].locked()
             status = child.kill() if action is Action.KILL else child.terminate(GRACE)
-            if action is Action.END and status not in WELL_ENDED:
+            hindered = hindered or self._turns[BROKERS_TURN].locked()
+            well_ended = (*WELL_ENDED, CUT_SHORT) if hindered else WELL_ENDED
+            if action is Action.END and status not in well_ended:
                 self.broken.append(f"{victim} ended with status {status} when it was asked to end")
 
         def mend() -> None:

@@ -34,7 +34,10 @@ def policy(tenant_partitions: int = 2, lanes: int = 3, **topics: int) -> Policy:
             "pools": {POOL: {"models": {"m": "m"}, "max_attempts": 4}},
             "tiers": {
                 "interactive": {
-                    "weight": 4, "floor_percent": 10, "queue_timeout": "10m", "headroom_percent": 10,
+                    "weight": 4,
+                    "floor_percent": 10,
+                    "queue_timeout": "10m",
+                    "headroom_percent": 10,
                 },
                 "batch": {"weight": 1, "floor_percent": 5, "queue_timeout": "24h", "preemptible": True},
             },

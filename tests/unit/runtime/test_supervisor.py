@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import io
 import signal
 import subprocess
@@ -88,6 +89,18 @@ async def test_what_a_person_must_mend_is_told_as_a_sentence_without_a_traceback
     assert line["event"] == "service can't run"
     assert line["reason"] == "the topic work.main is missing: run `headrace topics apply`"
     assert "exception" not in line
+
+
+async def test_a_drain_that_is_cut_short_leaves_asyncio_nothing_to_complain_of(log: io.StringIO) -> None:
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    stop = asyncio.Event()
+    stop.set()
+    assert await serve_async([Service("slow", deaf)], stop, grace=MOMENT) == 1
+    await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []
+    assert lines(log)[-1]["event"] == "drain cut short"
 
 
 async def test_a_drain_that_takes_longer_than_its_grace_is_cut_short(log: io.StringIO) -> None:

@@ -11,9 +11,10 @@ from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.recent import ByMinute
+from tests.support.scheduler.case import Case
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import WALL
-from tests.unit.scheduler.test_core_cases import Case, case
+from tests.unit.scheduler.test_core_cases import case
 
 __all__ = ["case"]
 

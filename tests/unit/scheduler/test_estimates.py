@@ -19,8 +19,9 @@ from headrace.scheduler.decisions.estimate_wait import expected_rate, per_second
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.tracked import Phase
+from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
-from tests.unit.scheduler.test_core_cases import Case, case  # noqa: F401 the fixture
+from tests.unit.scheduler.test_core_cases import case  # noqa: F401 the fixture
 from tests.unit.scheduler.test_fair_order import UNIT, queue_of, request
 
 COSTS = st.integers(0, 10**12)

@@ -20,8 +20,8 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
 from headrace.scheduler.core.restoring import UnusableStateError
+from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.pure import POOL, WALL, place
-from tests.unit.scheduler.test_core_cases import BOOT, Case
 
 K = FailureKind
 Document = dict[str, Any]

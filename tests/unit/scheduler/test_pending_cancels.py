@@ -8,8 +8,8 @@ from headrace.contracts.control import CancelRequest
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.state.pending import Cancels, PendingCancel
+from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import WALL, place
-from tests.unit.scheduler.test_core_cases import Case
 
 WHERE = [place(TopicKind.REQUESTS, n, "batch") for n in range(2)]
 

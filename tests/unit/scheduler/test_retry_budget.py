@@ -13,7 +13,7 @@ from headrace.contracts.outcomes import Verdict
 from headrace.contracts.values import Failure
 from headrace.scheduler.decisions.may_retry import WINDOW, may_retry, takes_budget
 from headrace.scheduler.state.retry_budgets import RetryBudgets
-from tests.unit.scheduler.test_core_cases import Case
+from tests.support.scheduler.case import Case
 
 WINDOW_S = WINDOW.seconds
 EVENTS = st.lists(st.tuples(st.integers(0, 5_000), st.sampled_from("ab"), st.booleans()), max_size=120)

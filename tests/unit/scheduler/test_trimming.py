@@ -17,8 +17,8 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.step import Inputs, Outputs
 from headrace.scheduler.decisions.what_to_trim import first_needed, undelivered
+from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
-from tests.unit.scheduler.test_core_cases import Case
 
 OFFSETS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 50))
 HISTORY = 10_000

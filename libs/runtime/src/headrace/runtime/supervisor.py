@@ -157,13 +157,12 @@ async def _beat(heartbeat: Heartbeat) -> None:
 
 async def _ended(tasks: dict[asyncio.Task[bool], Service], at_once: asyncio.Event, grace: timedelta) -> int:
     """Waits for the services to drain; whoever hasn't when the time is over is cut short."""
-    hurry = asyncio.create_task(at_once.wait())
-    whole = asyncio.gather(*tasks, return_exceptions=True)
+    hurry, whole = asyncio.create_task(at_once.wait()), asyncio.create_task(asyncio.wait(tasks))
     await asyncio.wait((hurry, whole), timeout=grace.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
-    hurry.cancel()
+    for waiting in (hurry, whole):
+        waiting.cancel()
     late = [service.name for task, service in tasks.items() if not task.done()]
     if late:
-        whole.cancel()
         get_logger("supervisor").warning("drain cut short", services=late, grace_s=grace.total_seconds())
         return FAILED
     return CLEAN if all(not task.cancelled() and task.result() for task in tasks) else FAILED

@@ -38,8 +38,14 @@ class RenewedAdminClient:
         if self._client is refused:
             self._client = None
 
-    def failure(self, client: AdminClient, exception: KafkaException, what: str) -> BusError:
-        """What to raise; the client is replaced unless the fault is the question's."""
+    def failure(self, client: AdminClient, exception: BaseException, what: str) -> BusError:
+        """What to raise; the client is replaced unless the fault is the question's. Raises what isn't Kafka's word.
+
+        Hand it what `Future.exception` gives, never what `Future.result` has raised: that would know its frames, those the
+        future, and the future it, so that only the garbage collector would end the client.
+        """
+        if not isinstance(exception, KafkaException):
+            raise exception
         error = error_in(exception)
         if verdict_of(error) is not ErrorVerdict.REFUSED:
             self.renew(client)
@@ -58,15 +64,19 @@ class RenewedAdminClient:
 
     def _one(self, client: AdminClient, future: Future[Any], what: str) -> Any | BusError:  # noqa: ANN401
         try:
-            return future.result(ANSWER_WITHIN.total_seconds() + 1)
-        except KafkaException as exception:
-            error = self.failure(client, exception, what)
+            exception = future.exception(ANSWER_WITHIN.total_seconds() + 1)
         except FutureTimeoutError:
             self.renew(client)
-            error = BusUnavailableError(f"{what}: no answer in time")
-        if isinstance(error, BusUnavailableError):
+            raise BusUnavailableError(f"{what}: no answer in time") from None
+        if exception is None:
+            return future.result()
+        error = self.failure(client, exception, what)
+        if not isinstance(error, BusUnavailableError):
+            return error
+        try:
             raise error
-        return error
+        finally:
+            del error  # as said at `failure`
 
     def close(self) -> None:
         """Let go of the client."""

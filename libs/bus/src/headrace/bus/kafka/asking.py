@@ -44,12 +44,15 @@ class KafkaAsked(Generic[K, V]):
             return None
         found: dict[K, V] = {}
         for key, future in self._futures.items():
-            try:
+            exception = future.exception()
+            if exception is None:
                 found[key] = self._pick(future.result())
-            except KafkaException as exception:
-                if error_in(exception).code() not in self._left_out:
-                    raise self._admin.failure(self._client, exception, self._what) from exception
+            elif not self._is_left_out(exception):
+                raise self._admin.failure(self._client, exception, self._what)
         return found
+
+    def _is_left_out(self, exception: BaseException) -> bool:
+        return isinstance(exception, KafkaException) and error_in(exception).code() in self._left_out
 
 
 class KafkaTrims:

@@ -101,6 +101,7 @@ class KafkaLoopProducer:
         if not drop:
             self._client.flush(self._delivery_timeout.total_seconds())
         self._empty()
+        del self._client  # it knows us by its callback, so that only the garbage collector would end it
 
     def _mend(self) -> None:
         if self._broken:

@@ -1,7 +1,7 @@
 """FencedState on a transactional librdkafka producer. Made by KafkaBus; one thread calls it.
 
 Invariant: nothing here waits longer than a few ms but `load`. Once a checkpoint has failed, whatever the reason, this state
-only repeats that failure: its producer may have a transaction in flight, and only a new claim is sure.
+only repeats that failure until it is closed: its producer may have a transaction in flight, and only a new claim is sure.
 """
 
 from collections.abc import Sequence
@@ -183,6 +183,7 @@ class KafkaFencedState:
     def close(self) -> None:
         """As FencedState.close."""
         producer, self._producer, self._claimed = self._producer, None, False
+        self._failed = None  # a raised error knows the frames that it came through, and those the producer
         if producer is not None:
             # A fenced producer raises what everybody knows by now.
             with suppress(KafkaException):

@@ -1,0 +1,141 @@
+"""A client that is closed is gone at once, threads and all, also after a failure: the garbage collector may come in hours.
+
+Each of librdkafka's clients has some five threads and megabytes of buffers, and a scheduler makes half a dozen at each
+change of owner.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.bus.asking import Asked
+from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import START, BusError, FencedError, FencedState
+from headrace.contracts.topics import TOPICS, Topic, TopicKind
+from headrace.devkit.ports import LOOPBACK
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.kafka
+NOBODY = f"{LOOPBACK}:1"
+
+
+@pytest.fixture(autouse=True)
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def bus(kafka: str) -> KafkaBus:
+    return KafkaBus(KafkaConnection(kafka))
+
+
+@pytest.fixture
+def place(bus: KafkaBus, prefix: str) -> Place:
+    topics = bus.topics("test")
+    topics.create([Topic(f"{prefix}log", TOPICS[TopicKind.WORK], 1, 1, 1)])
+    topics.close()
+    return Place(f"{prefix}log", 0)
+
+
+def client_threads() -> int:
+    """Threads of librdkafka in this process."""
+    found = 0
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended meanwhile
+            found += path.read_text().startswith("rdk:")
+    return found
+
+
+def assert_leaves_no_thread(use: Callable[[], None]) -> None:
+    before = client_threads()
+    use()
+    eventually(lambda: client_threads() <= before, "the client's threads have ended", timedelta(seconds=20))
+
+
+def answered(asked: Asked[Any]) -> None:
+    """Waits for the answer, or for the refusal."""
+
+    def over() -> bool:
+        with suppress(BusError):
+            return asked.answer() is not None
+        return True
+
+    eventually(over, "an answer")
+
+
+def claimed(state: FencedState) -> FencedState:
+    eventually(state.claim, "the claim")
+    return state
+
+
+def test_a_producer_that_sent(bus: KafkaBus, place: Place) -> None:
+    def use() -> None:
+        producer = bus.loop_producer("test", delivery_timeout=timedelta(seconds=5))
+        producer.send(Message(place.topic, 0, b"x"), "token")
+        assert producer.flush(timedelta(seconds=5)) == 0
+        assert producer.confirmations()[0].offset is not None
+        producer.close()
+
+    assert_leaves_no_thread(use)
+
+
+def test_a_reader(bus: KafkaBus, place: Place) -> None:
+    def use() -> None:
+        reader = bus.loop_reader("test")
+        reader.assign({place: START})
+        reader.read(1, timedelta(milliseconds=50))
+        reader.close()
+
+    assert_leaves_no_thread(use)
+
+
+@pytest.mark.parametrize("bootstrap", [None, NOBODY])
+def test_a_question_that_was_answered_or_refused(kafka: str, bootstrap: str | None, place: Place) -> None:
+    bus = KafkaBus(KafkaConnection(bootstrap or kafka))
+
+    def use() -> None:
+        ends, ids, trims = bus.ends("test"), bus.topic_ids("test"), bus.trims("test")
+        for question in (ends.ask([place]), ids.ask([place.topic]), trims.ask({place: 0})):
+            answered(question)
+        for each in (ends, ids, trims):
+            each.close()
+
+    assert_leaves_no_thread(use)
+
+
+def test_an_owner_that_was_fenced(bus: KafkaBus, place: Place) -> None:
+    def use() -> None:
+        first = claimed(bus.fenced_state("one", place=place, transactional_id=place.topic))
+        second = claimed(bus.fenced_state("two", place=place, transactional_id=place.topic))
+        first.begin([Message(place.topic, 0, b"late")])
+
+        def fenced() -> bool:
+            try:
+                return first.committed()
+            except FencedError:
+                return True
+
+        eventually(fenced, "the fence")
+        first.close()
+        second.close()
+
+    assert_leaves_no_thread(use)
+
+
+def test_topics_that_nobody_answers_for() -> None:
+    def use() -> None:
+        topics = KafkaBus(KafkaConnection(NOBODY)).topics("test")
+        with suppress(BusError):
+            topics.describe(["any"])
+        topics.close()
+
+    assert_leaves_no_thread(use)
