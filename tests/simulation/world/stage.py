@@ -16,7 +16,7 @@ TIERS = ("interactive", "batch")
 TENANTS = ("a", "b")
 GATEWAYS = 2
 LANES = 2
-POLICY = policy(lanes=LANES, gateways=GATEWAYS, history=2)
+POLICY = policy(lanes=LANES, headroom_percent=10, gateways=GATEWAYS, history=2)
 
 
 class Stage:

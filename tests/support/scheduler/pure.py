@@ -27,8 +27,10 @@ NAMES = TopicNames("t.")
 POOL = "small"
 
 
-def policy(tenant_partitions: int = 2, lanes: int = 3, **topics: int) -> Policy:
-    """One pool, two tiers, two tenants of weights 1 and 3; `topics`: what else the policy says of them."""
+def policy(tenant_partitions: int = 2, lanes: int = 3, headroom_percent: int = 0, **topics: int) -> Policy:
+    """One pool, two tiers, two tenants of weights 1 and 3; `topics`: what else the policy says of them. With headroom for
+    interactive work, batch work may give way.
+    """
     made = policy_from(
         {
             "pools": {POOL: {"models": {"m": "m"}, "max_attempts": 4}},
@@ -37,9 +39,14 @@ def policy(tenant_partitions: int = 2, lanes: int = 3, **topics: int) -> Policy:
                     "weight": 4,
                     "floor_percent": 10,
                     "queue_timeout": "10m",
-                    "headroom_percent": 10,
+                    "headroom_percent": headroom_percent,
                 },
-                "batch": {"weight": 1, "floor_percent": 5, "queue_timeout": "24h", "preemptible": True},
+                "batch": {
+                    "weight": 1,
+                    "floor_percent": 5,
+                    "queue_timeout": "24h",
+                    "preemptible": headroom_percent > 0,
+                },
             },
             "tenants": {
                 "a": {"weight": 1, "default_tier": "batch"},
