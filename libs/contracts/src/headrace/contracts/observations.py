@@ -1,17 +1,40 @@
 """The records of `queue-state` and `dlq`: what operators and autoscalers look at."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.values import Count, Name, Port16, Sentence, WallMs
+
+MOST_TENANTS_TOLD = 100
+"""Of a tier in one record: those that wait most for their weight."""
+
+
+class TenantQueue(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A tenant's queue in a tier: `depth` requests wait, of `backlog` service units in all.
+
+    `may_wait` is what the full pool serves for it within the tier's queue time-out, `fair_share` what its share alone of that
+    is, `served_milli` what was served for it in the last 30 s, per 1,000 s. In service units, the limits rounded up.
+    """
+
+    tenant: Name
+    depth: Count
+    backlog: Count
+    may_wait: Count
+    fair_share: Count
+    served_milli: Count = 0
 
 
 class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="queue_state"):
     """Key `{pool}/{tier}`: the queue as its owner sees it, each second. Readers keep the highest epoch.
 
     `depth` counts requests read and waiting; `held` those at workers; `limit` the pool's slots. `rate_milli` is completions
-    per 1,000 s over the last 30 s. `accepting` is true as long as nobody closes a queue.
+    per 1,000 s over the last 30 s. `backlog` is the cost of what waits, `may_wait` of what the full pool serves within the
+    tier's queue time-out (None: not known), `served_milli` what was served of it in the last 30 s, per 1,000 s; all in
+    service units, caps rounded up.
+    `accepting`: no more waits than may. `tenants`: those that wait most for their weight; none where no cap is known.
     """
 
     pool: Name
@@ -25,6 +48,10 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     rate_milli: Count = 0
     accepting: bool = True
     paused_partitions: Count = 0
+    backlog: Count = 0
+    may_wait: Count | None = None
+    served_milli: Count = 0
+    tenants: Annotated[tuple[TenantQueue, ...], Meta(max_length=MOST_TENANTS_TOLD)] = ()
 
 
 class Standby(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="standby"):

@@ -15,6 +15,7 @@ from headrace.bus.topic_check import require_topics
 from headrace.contracts.policy import Policy
 from headrace.contracts.seal import Seal
 from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
+from headrace.ingest.adapters.queue_states import QueueStates
 from headrace.ingest.adapters.replies_reader import Listeners, RepliesReader
 from headrace.ingest.adapters.results_sql import SqlResults, open_results
 from headrace.ingest.settings import IngestSettings
@@ -22,7 +23,7 @@ from headrace.runtime.logging import get_logger
 from headrace.runtime.telemetry import Telemetry
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
-_KINDS = (TopicKind.REQUESTS, TopicKind.CONTROL, TopicKind.REPLIES)
+_KINDS = (TopicKind.REQUESTS, TopicKind.CONTROL, TopicKind.REPLIES, TopicKind.QUEUE_STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Clients:
     producer: AsyncProducer
     results: SqlResults
     listeners: Listeners
+    queues: QueueStates
     gateway: int
     loops: tuple[asyncio.Task[None], ...]
 
@@ -53,6 +55,8 @@ async def connected(
     producer = bus.async_producer(name, delivery_timeout=settings.delivery_timeout)
     place = Place(TopicNames(settings.prefix).of(TopicKind.REPLIES), gateway)
     health = telemetry.health.component("replies")
+    told = Place(TopicNames(settings.prefix).of(TopicKind.QUEUE_STATE), 0)
+    queues = QueueStates(bus.async_reader(f"{name}-queues"), told, telemetry.clock)
     replies = RepliesReader(bus.async_reader(name), place, listeners, results, health)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(results.close)
@@ -65,10 +69,10 @@ async def connected(
                 yield None
                 return
         kafka.ready()
-        running = (replies.read_on(), replies.look_up(settings.lost_final_poll))
+        running = (replies.read_on(), replies.look_up(settings.lost_final_poll), queues.read_on())
         loops = tuple(asyncio.create_task(each) for each in running)
         stack.push_async_callback(_cancelled, loops)
-        yield Clients(producer, results, listeners, gateway, loops)
+        yield Clients(producer, results, listeners, queues, gateway, loops)
 
 
 def required_of(policy: Policy, prefix: str) -> list[Topic]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from headrace.bus.messages import Headers
+from headrace.contracts.observations import QueueState
 from headrace.contracts.replies import Answer, Chunk, Final
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Times
@@ -72,6 +73,14 @@ class Owners(Protocol):
 
     async def ask(self, request_id: str, pool: str) -> Answer | None:
         """The owner's answer, or the last one known, or None. Never raises, never waits longer than 300 ms or so."""
+        ...
+
+
+class Queues(Protocol):
+    """How each queue stands."""
+
+    def of(self, pool: str, tier: str) -> QueueState | None:
+        """The owner's fresh word; None when there is none."""
         ...
 
 

@@ -5,12 +5,21 @@ Invariant: a refused request has no state, and no message quotes a prompt.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 PROBLEM_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 _TYPE_URI = "https://headrace.dev/problems/"
+
+
+class Limit(NamedTuple):
+    """What binds: its name, its value, and how far over it one more request would be; both in service units."""
+
+    name: str
+    value: int
+    over: int
 
 
 class Refusal(Exception):  # noqa: N818 - not every refusal is somebody's error
@@ -31,13 +40,14 @@ class Refusal(Exception):  # noqa: N818 - not every refusal is somebody's error
         may_retry: bool | None = None,
         request_id: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
+        limit: Limit | None = None,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
         self.pointer, self.retry_after, self.may_retry = pointer, retry_after, may_retry
         self.openai_type = openai_type or _openai_type(status)
         self.request_id = request_id
-        self.headers = tuple(headers)
+        self.headers, self.limit = tuple(headers), limit
 
     def http_headers(self) -> list[tuple[str, str]]:
         """The headers that go with either face."""
@@ -65,6 +75,8 @@ def as_problem(refusal: Refusal) -> bytes:
         document["instance"] = f"/v1/requests/{refusal.request_id}"
     if refusal.pointer is not None:
         document["errors"] = [{"pointer": refusal.pointer, "detail": refusal.message}]
+    if refusal.limit is not None:
+        document["limit"] = refusal.limit._asdict()
     return msgspec.json.encode(document)
 
 
@@ -78,6 +90,8 @@ def as_openai(refusal: Refusal) -> bytes:
     }
     if refusal.request_id is not None:
         error["request_id"] = refusal.request_id
+    if refusal.limit is not None:
+        error["limit"] = refusal.limit._asdict()
     return msgspec.json.encode({"error": error})
 
 

@@ -6,6 +6,7 @@ has left nothing in the log.
 
 import asyncio
 import contextlib
+import random
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +21,7 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import Seal
 from headrace.contracts.values import Payload
 from headrace.ingest.decisions.may_admit import too_large, which_pool
+from headrace.ingest.decisions.may_queue import may_queue
 from headrace.ingest.decisions.read_submission import Submission, read_submission
 from headrace.ingest.decisions.replace_model import replace_model, without_member
 from headrace.ingest.decisions.what_to_answer import Ended
@@ -31,6 +33,7 @@ from headrace.ingest.ports import (
     Heard,
     OutcomeUnknownError,
     Owners,
+    Queues,
     Replies,
     RequestLog,
     Results,
@@ -79,6 +82,7 @@ class Parts:
     gateway: int
     log: RequestLog
     owners: Owners
+    queues: Queues
     results: Results
     replies: Replies
     seal: Seal
@@ -105,6 +109,8 @@ class Ingest:
             field=submission.options.tier,
             service_tier=submission.service_tier,
         )
+        told = self.parts.queues.of(pool, tier)
+        may_queue(told, asked.tenant, waits=asked.waits, random=random.random)
         return self._prepared(asked, submission, pool, tier)
 
     async def accept(self, prepared: Prepared) -> None:

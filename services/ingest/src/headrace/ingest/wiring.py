@@ -74,6 +74,7 @@ def _front(
         gateway=clients.gateway,
         log=KafkaRequestLog(clients.producer, names, clock),
         owners=OwnerQueries(clients.producer, names, clients.gateway, clients.listeners),
+        queues=clients.queues,
         results=clients.results,
         replies=clients.listeners,
         seal=Unsealed(),

@@ -85,6 +85,16 @@ class FieldProblem(BaseModel):
     detail: str
 
 
+class LimitDocument(BaseModel):
+    """Which limit binds. In service units: 1 for a prompt token, 2 for one of the answer, unless the pool says otherwise."""
+
+    name: str = Field(
+        description="tenant_queue: what is served for you in time; pool_queue: for all in this tier"
+    )
+    value: int
+    over: int = Field(description="how far over it one more request would be")
+
+
 class Problem(BaseModel):
     """An error, as RFC 9457 has it."""
 
@@ -96,6 +106,7 @@ class Problem(BaseModel):
     request_id: str | None = None
     instance: str | None = None
     errors: list[FieldProblem] | None = None
+    limit: LimitDocument | None = None
 
 
 def links_of(request_id: str) -> Links:

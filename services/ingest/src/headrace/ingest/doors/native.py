@@ -34,7 +34,7 @@ def native_routes() -> APIRouter:
     add, document = router.add_api_route, StatusDocument
     add(NATIVE, submit, methods=["POST"], status_code=202, response_model=document,
         summary="Submit a request and come back for its answer",
-        openapi_extra=submit_body(), responses=_problems(400, 401, 403, 404, 413, 422, 503))  # fmt: skip
+        openapi_extra=submit_body(), responses=_problems(400, 401, 403, 404, 413, 422, 429, 503))  # fmt: skip
     add(_ID_PATH, status, methods=["GET"], response_model=document,
         summary="Where a request is", responses=_problems(401, 404, 410, 422, 503))  # fmt: skip
     add(f"{_ID_PATH}/result", result, methods=["GET"], response_class=Response,

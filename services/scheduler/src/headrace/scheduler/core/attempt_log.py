@@ -122,7 +122,8 @@ class AttemptLog:
         if not state.settles(record.attempt) or not record.started:
             return
         self._estimating.learn(record)
-        state.settle(record.tier, record.tenant, self._estimating.spent(record))
+        charged = None if record.verdict is Verdict.RETRY_AT else record.charge or None
+        state.settle(record.tier, record.tenant, self._estimating.spent(record), charged=charged)
 
     def _finish(self, record: AttemptRecord) -> None:
         if record.status is Status.SUCCEEDED:

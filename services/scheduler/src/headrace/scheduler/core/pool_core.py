@@ -26,12 +26,14 @@ from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine
+from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
+from headrace.scheduler.core.telling import Telling
 from headrace.scheduler.core.ticking import Ticking, TickSent
 from headrace.scheduler.core.when_to_trim import WhenToTrim
 from headrace.scheduler.core.worker_log import WorkerLog
@@ -63,8 +65,9 @@ class PoolCore:
             state, returning, self._commands, self._endings,
             ticking=self._ticking, reconciling=self._reconciling,
         )  # fmt: skip
-        self._answering = Answering(state)
-        self._control = ControlLog(state, self._endings, self._commands, self._answering)
+        self._rates = Rates(state)
+        self._telling = Telling(state, self._rates)
+        self._control = ControlLog(state, self._endings, self._commands, Answering(state, self._rates))
         dispatching = Dispatching(state, self._commands, estimating)
         quarantine = Quarantine(state, dispatching)
         self._headroom = Headroom(state, self._commands)
@@ -117,7 +120,7 @@ class PoolCore:
     @property
     def queue_states(self) -> dict[str, QueueState]:
         """The last word on each tier."""
-        return self._answering.states
+        return self._telling.states
 
     @property
     def fleet(self) -> Fleet:
@@ -158,7 +161,7 @@ class PoolCore:
             for received in inputs.records:
                 if self._order[received.topic] == kind:
                     self._kinds[kind](received)
-        self._answering.completed(state.out.counts.get(Counted.ATTEMPTS_DONE, 0))
+        self._rates.completed(state.out.counts.get(Counted.ATTEMPTS_DONE, 0))
 
     def _confirmed(self, confirmation: Confirmation) -> None:
         token = confirmation.token
@@ -192,7 +195,7 @@ class PoolCore:
         self._workers.fence()
         self._ticking.tick()
         self._commands.ping()
-        self._answering.tell()
+        self._telling.tell()
         if self._leaving.under_way:
             self._leaving.turn()
         else:

@@ -174,10 +174,14 @@ class PoolState:
             self.dirty.add(f"settled/{piece[0]}/{piece[1]}")
         return piece is not None
 
-    def settle(self, tier: str, tenant: str, cost: int) -> None:
-        """Book what an attempt really spent. Call only where `settles` said so."""
+    def settle(self, tier: str, tenant: str, cost: int, *, charged: int | None = None) -> None:
+        """Book what an attempt really spent. Call only where `settles` said so.
+
+        `charged`: its request has ended, and was charged this. Queues are counted in charges, so their rates are too: where
+        answers are shorter than was thought, what waits is too.
+        """
         self.accounts.settle(tier, tenant, cost)
-        self.served.settled(tier, tenant, cost, self.now.boot_ms)
+        self.served.settled(tier, tenant, cost if charged is None else charged, self.now.boot_ms)
 
     @property
     def minute(self) -> int:
