@@ -1,4 +1,4 @@
-"""The scheduler's order against its aims, in virtual time: goodput under overload, a flooding tenant, tiers side by side.
+"""The scheduler against its aims, in virtual time: goodput under overload, a flood, tiers side by side, learnt limits.
 
     make bench-scheduler     or: python -m tests.benchmarks.scheduler [SEEDS] [NAME ...]
 
@@ -19,6 +19,7 @@ from headrace.scheduler.simulate.figures import Figures
 from headrace.scheduler.simulate.over_seeds import mean_of
 from headrace.scheduler.simulate.scenario import Scenario
 from headrace.scheduler.simulate.trace import read_trace
+from tests.benchmarks.held import LAGS_MS, WORKLOADS, Held, held_of
 
 TRACE = Path(__file__).resolve().parents[1] / "data/traces/azure2023_conv.csv"
 SLACK_MS = (5_000, 30_000)
@@ -26,6 +27,8 @@ MODEL = BackendModel(slots=32)
 AT_ONCE_MS = 250
 """A wait that nobody minds: whoever waits alone for less is taken to wait so long."""
 TENANTS, LARGEST = 20, "tenant-00"
+FEW = 1
+"""Seeds of the part that takes minutes for each."""
 Runs = Mapping[str, Sequence[Figures]]
 
 
@@ -129,7 +132,34 @@ def wait_ms(run: Figures) -> int:
     return run.tiers["interactive"].p95_ms or 0
 
 
-PARTS = {"overload": overload, "flood": flood, "tiers": side_by_side}
+def held(seeds: range) -> list[Figure]:
+    """Learnt limits on a simulated engine, beside the best fixed ones; then half of the engine is gone."""
+    found = []
+    for name in WORKLOADS:
+        runs = [held_of(name, seed) for seed in seeds[:FEW]]
+        for lag_ms in LAGS_MS:
+            found += _held_figures(f"{name}, gauges {lag_ms // 1000} s late", [run[lag_ms] for run in runs])
+    return found
+
+
+def _held_figures(what: str, runs: Sequence[Held]) -> list[Figure]:
+    def near(mean: float) -> bool:
+        return 0.85 <= mean <= 1.15
+
+    return [
+        Figure(f"{what}: tokens/s over the best fixed", ">= 0.95", [r.rate for r in runs], lambda m: m >= 0.95),
+        Figure(f"{what}: queue in the engine, p95", "<= 4", [r.queue for r in runs], lambda m: m <= 4),
+        Figure(f"{what}: limit over what there is", "0.85 to 1.15", [r.share for r in runs], near),
+        Figure(
+            f"{what}, halved: tokens/s over the best", ">= 0.95", [r.rate_of_half for r in runs],
+            lambda m: m >= 0.95,
+        ),
+        Figure(f"{what}, halved: queue, p95", "<= 4", [r.queue_of_half for r in runs], lambda m: m <= 4),
+        Figure(f"{what}, 60 s after: limit", "0.85 to 1.15", [r.share_of_half for r in runs], near),
+    ]  # fmt: skip
+
+
+PARTS = {"overload": overload, "flood": flood, "tiers": side_by_side, "held": held}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -58,6 +58,7 @@ SOMETIMES = (
     "ended_cancelled",
     "ended_dead_lettered",
     "paused partition",
+    "cache full",
     "seen queued",
     "seen dispatched",
     "seen running",

@@ -9,6 +9,7 @@ from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
 from tests.simulation.mutants.endings import ENDINGS
 from tests.simulation.mutants.leases import LEASES
+from tests.simulation.mutants.limits import LIMITS
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
@@ -23,6 +24,7 @@ EVERY: tuple[Mutant, ...] = (
     *DRAINS,
     *OUTCOMES,
     *REPORTS,
+    *LIMITS,
     *DEATHS,
     *RETRIES,
     *ENDINGS,

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from headrace.contracts.topics import TopicKind
 from tests.simulation.schedules.schedule import schedule, wrong_if
+from tests.simulation.world.callers import Asked
 from tests.simulation.world.run import Cast
 from tests.simulation.world.scene import Scene
 
@@ -155,6 +156,33 @@ def a_buried_worker_begins_anew() -> list[str]:
     scene.calls(last_ms=500)
     scene.submit()
     return scene.settled()
+
+
+@schedule
+def a_worker_has_more_to_do_than_it_may_hold() -> list[str]:
+    scene = Scene(Cast(workers=1, limit=2))
+    scene.begin()
+    scene.calls(last_ms=1_500)
+    made = [scene.submit() for _ in range(5)]
+    bad = scene.settled()
+    return wrong_if(_most_at_a_time(scene, made) != 2, "limits: two slots, and not two at a time") + bad
+
+
+@schedule
+def a_cache_holds_fewer_than_the_limit() -> list[str]:
+    """Each request is taken to need up to 14 tokens."""
+    scene = Scene(Cast(workers=1, limit=3, cache_tokens=30))
+    scene.begin()
+    scene.calls(last_ms=1_500)
+    scene.run_for(2_500)
+    made = [scene.submit() for _ in range(5)]
+    bad = scene.settled()
+    return wrong_if(_most_at_a_time(scene, made) != 2, "limits: a cache for two, and not two at a time") + bad
+
+
+def _most_at_a_time(scene: Scene, made: list[Asked]) -> int:
+    runs = [run for asked in made for run in scene.runs_of(asked)]
+    return max(sum(run.began_ms <= one.began_ms < (run.ended_ms or 10**12) for run in runs) for one in runs)
 
 
 @schedule

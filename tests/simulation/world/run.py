@@ -49,7 +49,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who takes part. `worker_faults`: workers are killed and paused, too; `fail_share`: how many calls fail."""
+    """Who takes part. `worker_faults`: workers are killed and paused, too; `fail_share`: how many calls fail; `cache_tokens`:
+    the size of each engine's cache, where its metrics tell it.
+    """
 
     schedulers: int = 2
     workers: int = 1
@@ -57,6 +59,7 @@ class Cast:
     window: int = 4
     longest_ms: int = 3_000
     fail_share: float = 0.0
+    cache_tokens: int | None = None
     drain_grace: timedelta = timedelta(seconds=30)
     loopers: int = 0
     worker_faults: bool = False
@@ -64,7 +67,9 @@ class Cast:
 
 
 def cast_of(seed: int, rng: Random) -> Cast:
-    """Every second seed has faults of workers, every third failing calls, every fifth long ones, every seventh a looper."""
+    """Every second seed has faults of workers, every third failing calls, every fifth long ones, every seventh a looper;
+    the engines of every fourth have caches that soon are full.
+    """
     long = seed % 5 == 0
     return Cast(
         schedulers=rng.choice((2, 2, 3)),
@@ -73,6 +78,7 @@ def cast_of(seed: int, rng: Random) -> Cast:
         window=rng.choice((2, 4, 8)),
         longest_ms=10_000 if long else 3_000,
         fail_share=0.25 if seed % 3 == 0 else 0.0,
+        cache_tokens=30 if seed % 4 == 1 else None,
         drain_grace=timedelta(seconds=rng.choice((1, 3, 30))),
         loopers=int(seed % 7 == 0),
         worker_faults=seed % 2 == 0,
@@ -94,7 +100,7 @@ class World:
         self.workers = [
             SimWorker(
                 stage, f"worker{number}", limit=cast.limit, longest_ms=cast.longest_ms,
-                fail_share=cast.fail_share, drain_grace=cast.drain_grace,
+                fail_share=cast.fail_share, drain_grace=cast.drain_grace, cache_tokens=cast.cache_tokens,
             )
             for number in range(cast.workers)
         ]  # fmt: skip

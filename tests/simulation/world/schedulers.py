@@ -19,6 +19,7 @@ from headrace.scheduler.pool_loop import PoolLoop
 from headrace.scheduler.ports import Standing
 from headrace.scheduler.timings import Timings
 from tests.simulation.world.clients import SimBus
+from tests.simulation.world.limits_kept import released_too_much
 from tests.simulation.world.process import Process
 from tests.simulation.world.reading import SimLoopReader
 from tests.simulation.world.stage import POLICY, Stage
@@ -123,8 +124,10 @@ class SimScheduler(Process):
         self.loop = None
 
     def _look(self, owning: Owning) -> None:
-        """Count what was met."""
+        """Count what was met; see that no more was released than may be held."""
         state, reader = owning.core.state, owning._warm.reader
+        self.stage.broken += released_too_much(state)
+        self.stage.saw("cache full", any(limits.kept_back for limits in state.limits.values()))
         if not state.open:
             self._late = isinstance(reader, SimLoopReader) and (self._late or reader.late)
         elif not self._open:

@@ -14,12 +14,14 @@ from headrace.contracts.codec import decode
 from headrace.contracts.commands import Buried, Run
 from headrace.contracts.durations import ms
 from headrace.contracts.ids import boot_id
+from headrace.contracts.reports import Gauges
 from headrace.contracts.topics import TopicKind
 from headrace.inference_worker.protocol.core import WorkerCore
 from headrace.inference_worker.protocol.inputs import (
     BackendSeen,
     CallEnded,
     EpochRead,
+    GaugesSeen,
     Input,
     LaneFound,
     LaneRead,
@@ -46,6 +48,7 @@ from headrace.inference_worker.timings import Timings
 from tests.simulation.world.backend import Backend
 from tests.simulation.world.calls import Ran
 from tests.simulation.world.clients import SimBus, run_now
+from tests.simulation.world.limits_kept import holds_too_much
 from tests.simulation.world.process import Process
 from tests.simulation.world.producing import Writing
 from tests.simulation.world.reading import Cursors
@@ -58,14 +61,16 @@ _BATCH = 100
 
 
 class SimWorker(Process):
-    """One worker. `fail_share`: how many of its calls fail."""
+    """One worker. `fail_share`: how many of its calls fail. `cache_tokens`: told by its engine; None: it has no metrics."""
 
     def __init__(
-        self, stage: Stage, name: str, *, limit: int, longest_ms: int, fail_share: float, drain_grace: timedelta
+        self, stage: Stage, name: str, *, limit: int, longest_ms: int, fail_share: float,
+        drain_grace: timedelta, cache_tokens: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(stage, name)
         self.backend = Backend(stage, name, longest_ms=longest_ms, fail_share=fail_share)
         self._limit, self._timings = limit, Timings(drain_grace=drain_grace)
+        self._cache_tokens = cache_tokens
         self._last_boot_ms = 0
         self._zombie = False
         self.stopping = False
@@ -111,7 +116,10 @@ class SimWorker(Process):
         self._follow_calls()
         self._probe()
         inputs, self._inputs = self._inputs, []
-        for output in core.step(inputs, self.clock.now()):
+        outputs = core.step(inputs, self.clock.now())
+        if core.boot is not None:
+            self.stage.broken += holds_too_much(self.name, core.boot, self._limit)
+        for output in outputs:
             self.step()
             if isinstance(output, Finished):
                 self.stage.saw("worker drained")
@@ -250,6 +258,11 @@ class SimWorker(Process):
         if self.stage.now_ms >= self._probed_ms + ms(self._timings.probe_every):
             self._probed_ms = self.stage.now_ms
             self._inputs.append(BackendSeen(self.stage.now_ms >= self.backend.down_until_ms))
+            if self._cache_tokens is not None:
+                gauges = Gauges(
+                    sample=0, running=self.backend.under_way, waiting=0, kv_tokens=self._cache_tokens
+                )
+                self._inputs.append(GaugesSeen(gauges))
 
     @property
     def runs(self) -> list[Ran]:

@@ -40,10 +40,10 @@ class Case:
             self.world.advance()
             self.owner.turn()
 
-    def report(self, limit: int = 4, epoch: int = 1, **more: Any) -> None:
+    def report(self, limit: int = 4, epoch: int = 1, *, boot: str = BOOT, **more: Any) -> None:
         """The worker says what it holds."""
         position = len(self.world.logs[place(TopicKind.WORK, 0)])
-        report = Report(worker="w", boot=BOOT, epoch=epoch, lane=0, position=position, limit=limit, **more)
+        report = Report(worker="w", boot=boot, epoch=epoch, lane=0, position=position, limit=limit, **more)
         self.world.append(message_of(place(TopicKind.WORKERS), report))
 
     def submit(self, value: bytes | None = b"{}", *, into: str = "batch", **more: Any) -> RequestRecord:

@@ -77,6 +77,17 @@ def test_theta_rises_by_one_for_each_clean_service_time_in_which_it_was_needed()
     assert next_theta(begun, replace(CLEAN, waiting=True), NOW + SERVICE_MS).percent == 100
 
 
+def test_theta_rises_slowly_near_where_it_fell_and_fast_elsewhere() -> None:
+    fallen = Theta(96, failed=101)
+    assert next_theta(replace(fallen, clean_ms=NOW), CLEAN, NOW + SERVICE_MS).percent == 97
+    near = Theta(98, failed=101, clean_ms=NOW)
+    assert next_theta(near, CLEAN, NOW + 15 * SERVICE_MS).percent == 98
+    assert next_theta(near, CLEAN, NOW + 16 * SERVICE_MS).percent == 99
+    beyond = Theta(103, failed=101, clean_ms=NOW)
+    assert next_theta(beyond, CLEAN, NOW + SERVICE_MS).percent == 104
+    assert next_theta(Theta(101, clean_ms=NOW), replace(CLEAN, preempted=True), NOW + 1).failed == 101
+
+
 def test_theta_stays_between_four_fifths_and_thirteen_tenths() -> None:
     low = high = Theta()
     for second in range(0, 3_000_000, 10_000):

@@ -63,6 +63,36 @@ def test_a_cut_isnt_followed_by_another_before_a_service_time_nor_before_it_was_
     assert next_limit(cut, ahead, NOW + SERVICE_MS).limit == 40, "what is sent ahead isn't disobedience"
 
 
+def test_late_first_tokens_cut_nothing_below_what_any_engine_holds() -> None:
+    for late in (seen(own_waiting=9), seen(slow=True, waiting=None, running=None, sample_age_ms=None)):
+        assert next_limit(AT_64, late, NOW).limit == 51
+        assert next_limit(RequestLimit(18, 18), late, NOW).limit == FIRST
+        assert next_limit(RequestLimit(8, 8), replace(late, ceiling=8), NOW).limit == 8
+
+
+def test_what_is_far_too_much_is_cut_to_what_runs() -> None:
+    assert next_limit(RequestLimit(400, 400), seen(in_flight=400, running=250, waiting=150), NOW).limit == 320
+    assert next_limit(RequestLimit(400, 400), seen(in_flight=400, running=64, waiting=336), NOW).limit == 200
+    assert next_limit(RequestLimit(120, 64), seen(in_flight=120, running=64, waiting=65), NOW).limit == 64
+
+
+def test_a_search_doubles_as_the_gauges_show_it_and_its_first_cut_takes_the_last_doubling_back() -> None:
+    doubled = next_limit(replace(AT_64, searching=True), FULL, NOW)
+    assert doubled.limit == 128
+    full = seen(in_flight=128, running=64)
+    assert next_limit(doubled, full, NOW + TTFT_MS).limit == 128, "nothing of it is seen yet"
+    assert next_limit(doubled, full, NOW + LAG_MS).limit == 256
+    assert next_limit(doubled, replace(full, running=65), NOW + TTFT_MS).limit == 256
+    cut = next_limit(doubled, replace(full, running=100, waiting=28), NOW + TTFT_MS)
+    assert (cut.limit, cut.searching) == (64, False)
+
+
+def test_the_last_good_limit_is_one_that_was_used() -> None:
+    idle = next_limit(RequestLimit(64, 40), seen(in_flight=2), NOW)
+    assert idle.good == 40, "few that do well say nothing of many"
+    assert next_limit(RequestLimit(64, 40), seen(in_flight=50), NOW).good == 50
+
+
 def test_a_queue_from_before_the_cut_isnt_cut_again() -> None:
     cut = next_limit(AT_64, seen(waiting=9, running=60, in_flight=69), NOW)
     obeyed = next_limit(cut, seen(waiting=0, in_flight=51, fresh=False), NOW + SERVICE_MS)
@@ -152,7 +182,11 @@ def test_limits_stay_in_their_bounds_and_cuts_a_service_time_apart(
     assert all(1 <= limit.limit <= 40 for limit in limits)
     cuts = sorted({limit.cut_ms for limit in limits if limit.cut_ms > 0})
     assert all(later - earlier >= SERVICE_MS for earlier, later in pairwise(cuts))
-    assert all(after.limit <= before.limit + max(1, before.limit // 16) for before, after in pairwise(limits))
+    for before, after in pairwise(limits):
+        assert after.limit <= before.limit + (
+            before.limit if before.searching else max(1, before.limit // 16)
+        )
+        assert before.searching or not after.searching
 
 
 @given(st.integers(0, 200_000), st.integers(0, 60_000))
@@ -167,9 +201,11 @@ def test_what_is_sent_ahead_fills_the_gap_and_is_at_most_a_quarter_of_a_second(
 
 
 def test_first_tokens_have_slowed_when_half_took_twice_as_long_as_usual() -> None:
-    assert have_slowed(100, [201] * 8)
-    assert not have_slowed(100, [200] * 8)
-    assert not have_slowed(100, [900] * 7), "too few to say"
+    assert have_slowed(300, [601] * 8)
+    assert not have_slowed(300, [600] * 8)
+    assert have_slowed(30, [281] * 8)
+    assert not have_slowed(30, [280] * 8), "prompts that are computed in turns"
+    assert not have_slowed(300, [900] * 7), "too few to say"
     assert not have_slowed(None, [900] * 8)
     assert [percentile([], 50), percentile([3, 1, 2], 50), percentile(list(range(11)), 10)] == [None, 2, 1]
     assert size_of(1_000) == size_of(600) != size_of(2_000)

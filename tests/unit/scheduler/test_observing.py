@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry
 from headrace.contracts.observations import QueueState
 from headrace.runtime.metrics import Metrics
 from headrace.scheduler.core.counted import Counted
-from headrace.scheduler.core.step import Fleet, Outputs
+from headrace.scheduler.core.step import BackendFigures, Fleet, Outputs
+from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding
 from headrace.scheduler.observing import Observing
 from headrace.scheduler.ports import Standing
 
@@ -45,6 +46,39 @@ def test_whoever_lost_the_pool_shows_no_figures_of_it_any_more() -> None:
     assert registry.get_sample_value("headrace_queue_depth", of_tier) is None
     for name in told:
         assert registry.get_sample_value(name, {"pool": "p"}) is None
+
+
+def backend_figures(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
+    """(name without its beginning, worker, bound) -> value."""
+    samples = [each for family in registry.collect() for each in family.samples]
+    return {
+        (
+            each.name.removeprefix("headrace_backend_"),
+            *(v for k, v in sorted(each.labels.items()) if k != "pool"),
+        ): (each.value)
+        for each in samples
+        if each.name.startswith("headrace_backend_")
+    }
+
+
+def test_each_live_backend_shows_its_limit_its_cache_and_what_binds() -> None:
+    registry = CollectorRegistry()
+    observing = Observing(Metrics("scheduler", registry))
+    observing.stands("p", Standing.OWNER)
+    known = BackendFigures("w1", 12, 16, Binding.CACHE, 95, 900, 1_000)
+    blind = BackendFigures("w2", 4, 4, Binding.OPERATOR)
+    for backends in ((known, blind), (known,)):
+        observing.stepped("p", Outputs(backends=backends), [], Fleet(0, 0, 0))
+        told = backend_figures(registry)
+        cache = {("theta_ratio", "w1"): 0.95, ("forecast_tokens", "w1"): 900, ("cache_tokens", "w1"): 1_000}
+        assert told.items() >= cache.items()
+        assert told["limit_attempts", "w1"] == 16
+        assert told["held_attempts", "w1"] == 12
+        assert [told["bound_by", bound, "w1"] for bound in Binding] == [0, 0, 1, 0]
+        of_blind = {key[0] for key in told if "w2" in key}
+        assert of_blind == ({"held_attempts", "limit_attempts", "bound_by"} if blind in backends else set())
+    observing.stands("p", Standing.STANDING_BY)
+    assert not backend_figures(registry)
 
 
 @pytest.mark.parametrize("what", Counted)

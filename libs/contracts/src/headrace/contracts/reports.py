@@ -50,7 +50,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
     `limit` is how many attempts it may hold at a time. `healthy`: its backend answers. `instead_of`: the boot before this
     one, which the same process gave up by itself, so that nothing has killed it. `gauges`: the backend's last sample; None:
-    it has no metrics that are known. No decision reads it yet.
+    it has no metrics that are known.
     """
 
     worker: Name

@@ -9,6 +9,7 @@ from headrace.contracts.observations import QueueState
 from headrace.contracts.outcomes import Verdict
 from headrace.runtime.logging import get_logger
 from headrace.runtime.metrics import LATENCY_BUCKETS, Metrics
+from headrace.scheduler.backend_gauges import BackendGauges
 from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.step import Fleet, Notice, Outputs
 from headrace.scheduler.ports import Standing
@@ -53,6 +54,7 @@ class Observing:
         )
         self._workers = metrics.gauge("pool_workers", "Live workers.", pool)
         self._slots = metrics.gauge("pool_slots", "Attempts that live workers may hold together.", pool)
+        self._backends = BackendGauges(metrics)
         self._stands: dict[str, Standing] = {}
 
     def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], fleet: Fleet) -> None:
@@ -63,6 +65,8 @@ class Observing:
             self._undelivered.labels(pool).set(outputs.undelivered)
         if outputs.checkpoint_ms is not None:
             self._checkpoint.labels(pool).observe(outputs.checkpoint_ms / 1000)
+        if outputs.backends is not None:
+            self._backends.show(pool, outputs.backends)
         if outputs.counts or outputs.checkpoint_ms is not None:
             self._count(pool, outputs)
             self._in_flight.labels(pool).set(fleet.held)
@@ -99,6 +103,7 @@ class Observing:
         queues = (self._depth, self._oldest, self._in_flight, self._paused)
         for gauge in (*queues, self._workers, self._slots, self._undelivered):
             gauge.remove_by_labels({"pool": pool})
+        self._backends.show(pool, ())
 
     def _count(self, pool: str, outputs: Outputs) -> None:
         for what, count in outputs.counts.items():

@@ -20,6 +20,7 @@ from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
@@ -41,10 +42,11 @@ class AttemptLog:
         endings: Endings,
         suspicion: Suspicion,
         estimating: Estimating,
+        holding: Holding,
     ) -> None:
         self._state, self._finishing, self._returning = state, finishing, returning
         self._commands, self._endings, self._suspicion = commands, endings, suspicion
-        self._estimating = estimating
+        self._estimating, self._holding = estimating, holding
         self._tell_left_ms = 0
 
     def read(self, received: Received) -> None:
@@ -114,12 +116,16 @@ class AttemptLog:
         worker = self._state.workers.by_boot(record.boot or "")
         if worker is not None:
             worker.refuses = True
+            self._holding.forget(worker.boot)
 
     def _settle(self, record: AttemptRecord) -> None:
         """Book what was spent, once for each attempt."""
         state = self._state
         state.told.pop(record.attempt, None)
-        if not state.settles(record.attempt) or not record.started:
+        if not state.settles(record.attempt):
+            return
+        self._holding.ended(record)
+        if not record.started:
             return
         self._estimating.learn(record)
         charged = None if record.verdict is Verdict.RETRY_AT else record.charge or None

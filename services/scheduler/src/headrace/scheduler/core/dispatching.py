@@ -7,6 +7,7 @@ from headrace.contracts.commands import Run
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.estimating import Estimating
+from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -16,8 +17,11 @@ from headrace.scheduler.state.workers import Worker
 class Dispatching:
     """The way out."""
 
-    def __init__(self, state: PoolState, commands: Commands, estimating: Estimating) -> None:
-        self._state, self._commands, self._estimating = state, commands, estimating
+    def __init__(
+        self, state: PoolState, commands: Commands, estimating: Estimating, holding: Holding
+    ) -> None:
+        self._state, self._commands = state, commands
+        self._estimating, self._holding = estimating, holding
 
     def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
         """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
@@ -38,8 +42,10 @@ class Dispatching:
             boot=worker.boot,
             lane=worker.report.lane,
             trial=trial,
+            since_ms=state.now.boot_ms,
         )
         state.held.add(held)
+        self._holding.released(tracked, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
         state.accounts.dispatch(record.tier, record.tenant, tracked.charge)
         state.expiries.put(tracked)

@@ -7,7 +7,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.estimate_cost import alike, expected_cost, is_told, spent_cost
+from headrace.scheduler.decisions.estimate_cost import Length, alike, expected_cost, is_told, spent_cost
 
 
 class Estimating:
@@ -16,10 +16,13 @@ class Estimating:
     def __init__(self, state: PoolState) -> None:
         self._state = state
 
+    def length_of(self, record: RequestRecord) -> Length:
+        """How long each choice of its answer is expected to be."""
+        return self._state.lengths.of(alike(record))
+
     def charge_of(self, record: RequestRecord) -> int:
         """What it is charged when it is dispatched now."""
-        length = self._state.lengths.of(alike(record))
-        return expected_cost(record, length, self._state.setting.pool_policy.cost)
+        return expected_cost(record, self.length_of(record), self._state.setting.pool_policy.cost)
 
     def spent(self, record: AttemptRecord) -> int:
         """What an attempt that was begun has spent; where nobody said, what it was charged."""

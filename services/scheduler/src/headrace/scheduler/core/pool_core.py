@@ -22,6 +22,7 @@ from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.headroom import Headroom
+from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
@@ -52,34 +53,30 @@ class PoolCore:
         self._finishing = Finishing(state)
         self._endings = Endings(state, self._finishing)
         suspicion, estimating = Suspicion(state), Estimating(state)
+        self._holding = Holding(state, estimating)
         returning = Returning(state, self._endings, suspicion)
         self._commands = Commands(state, returning, self._endings)
         self._intake = Intake(
             state, self._finishing, self._endings, returning=returning, estimating=estimating
         )
         self._attempts = AttemptLog(
-            state, self._finishing, returning, self._commands, self._endings, suspicion, estimating
-        )
+            state, self._finishing, returning, self._commands, self._endings, suspicion, estimating, self._holding,
+        )  # fmt: skip
         self._ticking, self._reconciling = Ticking(state), Reconciling(state, returning, self._commands)
         self._workers = WorkerLog(
             state, returning, self._commands, self._endings,
-            ticking=self._ticking, reconciling=self._reconciling,
+            ticking=self._ticking, reconciling=self._reconciling, holding=self._holding,
         )  # fmt: skip
         self._rates = Rates(state)
         self._telling = Telling(state, self._rates)
         self._control = ControlLog(state, self._endings, self._commands, Answering(state, self._rates))
-        dispatching = Dispatching(state, self._commands, estimating)
+        dispatching = Dispatching(state, self._commands, estimating, self._holding)
         quarantine = Quarantine(state, dispatching)
         self._headroom = Headroom(state, self._commands)
         self._releasing = Releasing(
-            state,
-            self._commands,
-            self._endings,
-            returning=returning,
-            quarantine=quarantine,
-            dispatching=dispatching,
-            headroom=self._headroom,
-        )
+            state, self._commands, self._endings, returning=returning, quarantine=quarantine,
+            dispatching=dispatching, headroom=self._headroom, holding=self._holding,
+        )  # fmt: skip
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
         self._gate = Gate(state)
@@ -153,6 +150,7 @@ class PoolCore:
             self._confirmed(confirmation)
         if inputs.committed:
             state.out.checkpoint_ms = self._checkpoints.committed()
+            state.out.backends = self._holding.figures()
         if inputs.trimmed is not None:
             self._when_to_trim.done(inputs.trimmed)
         if inputs.ends is not None:

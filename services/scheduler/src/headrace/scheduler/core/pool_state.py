@@ -19,6 +19,7 @@ from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.decisions.when_expired import expires_ms
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.answer_lengths import AnswerLengths
+from headrace.scheduler.state.backend_limits import BackendLimits
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
@@ -76,6 +77,8 @@ class PoolState:
     held: HeldAttempts = field(default_factory=HeldAttempts)
     missing: dict[str, HeldAttempt] = field(default_factory=dict)
     workers: Workers = field(default_factory=Workers)
+    limits: dict[str, BackendLimits] = field(default_factory=dict)
+    """By boot, of those that have answered this owner: what was learned of their backends."""
     lanes: Lanes = field(default_factory=Lanes)
     ends: EndsDesk = field(default_factory=EndsDesk)
     expiries: Timed = field(default_factory=lambda: Timed(_expiry_of))

@@ -24,9 +24,10 @@ from headrace.scheduler.state.workers import Worker
 
 def room_at(state: PoolState, worker: Worker, *, held: int | None = None) -> int:
     """The attempts that a worker may be given now; with `held`, if it held only so many."""
-    report = worker.report
+    report, limits = worker.report, state.limits.get(worker.boot)
     return room_of(
         limit=report.limit,
+        learned=None if limits is None else limits.limit,
         held=state.held.count_of(worker.boot) if held is None else held,
         healthy=report.healthy,
         draining=report.draining,
@@ -121,7 +122,7 @@ class Quarantine:
 
     def _part_of(self, due: list[Tracked], worker: Worker) -> list[Tracked]:
         """Who of them runs now. A group too large to be tried one by one is divided for good."""
-        suspects, limit = self._state.suspects, worker.report.limit
+        suspects, limit = self._state.suspects, room_at(self._state, worker, held=0)
         group = suspects.group_of[due[0].id]
         if TOGETHER in group:
             return due[:limit]

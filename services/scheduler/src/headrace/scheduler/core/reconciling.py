@@ -117,6 +117,7 @@ class Reconciling:
                 running=told.running,
                 trial=told.trial,
                 reported=True,
+                since_ms=state.now.boot_ms,
             )
         )
         state.cancels.wake(told.id)

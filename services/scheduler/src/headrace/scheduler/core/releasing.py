@@ -3,18 +3,19 @@
 Invariant: what has expired or was cancelled is ended instead; the worker set apart for suspects gets nothing from here.
 """
 
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.headroom import Headroom
+from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine, room_at
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
-from headrace.scheduler.state.tracked import Phase
+from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
 
 _Loaded = tuple[tuple[int, int, str], Candidate, Worker]
@@ -33,10 +34,11 @@ class Releasing:
         quarantine: Quarantine,
         dispatching: Dispatching,
         headroom: Headroom,
+        holding: Holding,
     ) -> None:
         self._state, self._commands, self._endings = state, commands, endings
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
-        self._headroom = headroom
+        self._headroom, self._holding = headroom, holding
 
     def expire(self) -> None:
         """End what has waited too long, wherever in the queue it stands; tell the workers of what is late."""
@@ -69,10 +71,22 @@ class Releasing:
         while workers and state.now.boot_ms >= self._commands.breathless_until_ms:
             tracked = state.queue.next(self._headroom.closed())
             if tracked is None:
+                self._holding.nothing_to_release()
                 return
             if state.cancels.has(tracked.id, tracked.record.tenant):
                 self._endings.cancel(tracked)
                 continue
+            if not self._give(tracked, workers):
+                self._holding.nothing_to_release()
+                return
+
+    def _give(self, tracked: Tracked, workers: list[_Loaded]) -> bool:
+        """To the least loaded whose cache it fits, too. False: it fits none now, and nobody passes it."""
+        full = []
+        while workers and not self._holding.fits(tracked, workers[0][2]):
+            full.append(heappop(workers))
+        given = bool(workers)
+        if given:
             _, candidate, worker = workers[0]
             self._dispatching.run(tracked, worker)
             self._headroom.given()
@@ -81,6 +95,9 @@ class Releasing:
                 heapreplace(workers, (load_of(left), left, worker))
             else:
                 heappop(workers)
+        for each in full:
+            heappush(workers, each)
+        return given
 
     def _with_room(self) -> list[_Loaded]:
         """The workers that may get more, as a heap by load."""

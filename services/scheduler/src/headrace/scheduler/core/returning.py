@@ -33,6 +33,9 @@ class Returning:
     def let_go(self, held: HeldAttempt) -> None:
         """The attempt is no longer in anybody's hands."""
         self._state.held.remove(held)
+        limits = self._state.limits.get(held.boot)
+        if limits is not None:
+            limits.loads.drop(held.id)
         self._state.missing.pop(held.id, None)
         self._state.accounts.refund(held.tier, held.tenant, held.charge)
 

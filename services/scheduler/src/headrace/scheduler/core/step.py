@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.ports import Confirmation
 from headrace.scheduler.core.counted import Counted
+from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,21 @@ class Notice:
     warning: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BackendFigures:
+    """One backend: attempts held, and how many may be; what keeps the next one back. `theta_percent`, `forecast_tokens` and
+    `cache_tokens`, what is held will come to and what may be promised a part of, are None where its cache isn't known.
+    """
+
+    worker: str
+    held: int
+    limit: int
+    binds: Binding
+    theta_percent: int | None = None
+    forecast_tokens: int | None = None
+    cache_tokens: int | None = None
+
+
 @dataclass(slots=True)
 class Outputs:
     """What is to be done now, in this order. `wake_ms` (since boot): step again by then even if nothing happens.
@@ -45,7 +61,7 @@ class Outputs:
     `stop`: a sentence; this pool can't go on until somebody mends it. `busy`: a confirmation is awaited, so look again soon.
     `released`: the last checkpoint is committed, and the pool isn't ours any more. `trim`: delete the records below these
     offsets. `undelivered`: records that could go if result-delivery had committed them; None: not looked at.
-    `checkpoint_ms`: how long the checkpoint took that was committed now, if one was.
+    `checkpoint_ms`: how long the checkpoint took that was committed now, if one was; then also `backends`, all live ones.
     """
 
     sends: list[Send] = field(default_factory=list)
@@ -62,6 +78,7 @@ class Outputs:
     trim: dict[Place, int] = field(default_factory=dict)
     undelivered: int | None = None
     checkpoint_ms: int | None = None
+    backends: tuple[BackendFigures, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from headrace.contracts.values import Origin
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.returning import Returning
@@ -37,9 +38,10 @@ class WorkerLog:
         *,
         ticking: Ticking,
         reconciling: Reconciling,
+        holding: Holding,
     ) -> None:
         self._state, self._returning, self._commands, self._endings = state, returning, commands, endings
-        self._ticking, self._reconciling = ticking, reconciling
+        self._ticking, self._reconciling, self._holding = ticking, reconciling, holding
 
     def read(self, received: Received) -> None:
         """One record."""
@@ -129,6 +131,7 @@ class WorkerLog:
             self._bury(worker, harmless=True)
         elif report.epoch >= state.epoch:
             self._reconciling.reconcile(report)
+            self._holding.reported(report)
 
     def _came_back(self, boot: str | None) -> None:
         """Its process says itself that it gave this boot up: it had lost touch, and nothing killed it."""
@@ -139,6 +142,7 @@ class WorkerLog:
 
     def _bury(self, worker: Worker, *, harmless: bool = False) -> None:
         self._state.workers.bury(worker, harmless=harmless)
+        self._holding.forget(worker.boot)
         self._reconciling.lost_with(worker, harmless=harmless)
 
     def _answer_grave(self, report: Report) -> None:

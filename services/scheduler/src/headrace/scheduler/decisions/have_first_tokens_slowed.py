@@ -5,6 +5,8 @@ Invariant: prompts are compared with prompts of about the same size.
 
 from collections.abc import Sequence
 
+CLEARLY_MS = 250
+"""By less than that first tokens vary in an engine where nobody waits: prompts are computed in turns."""
 FEWEST = 8
 """First tokens of one size without which nothing is said."""
 
@@ -20,11 +22,11 @@ def percentile(values: Sequence[int], percent: int) -> int | None:
 
 
 def have_slowed(usual_ms: int | None, lately_ms: Sequence[int]) -> bool:
-    """Whether half of the latest took more than twice the 10th percentile of ten minutes (`usual_ms`)."""
+    """Whether half of the latest took more than twice the 10th percentile of ten minutes (`usual_ms`), and clearly longer."""
     median = percentile(lately_ms, 50)
     return (
         usual_ms is not None
         and median is not None
         and len(lately_ms) >= FEWEST
-        and median > 2 * max(1, usual_ms)
+        and median > max(2 * usual_ms, usual_ms + CLEARLY_MS)
     )

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 NEVER = -(10**12)
 FIRST = 16
-"""The limit that a backend begins with, or what its operator allows if that is less."""
+"""The limit that a backend with gauges begins with, or what its operator allows if that is less. Any engine's batch takes so
+many, so that slowness alone is no reason to go below it.
+"""
 MOST_WAITING, LITTLE_WAITING = 4, 1
 STALE_MS, DRIFT_MS = 10_000, 20_000
 """A sample is stale when it is older; then the limit is held, and drifts when it is older still."""
@@ -22,7 +24,8 @@ class RequestLimit:
 
     `peak`: the most in flight since the last growth; `before`: the limit before that growth; `calm_ms`: when the last cut was
     obeyed; `cut_from`: the limit that was cut last, 0 for none. From then on each growth is seen in the gauges before the
-    next; near there it is half as large, and the gauges have all their time to show it.
+    next; near there it is half as large, and the gauges have all their time to show it. `searching`: nothing was ever too
+    much, so it doubles, each doubling seen in the gauges before the next; the first cut takes the last one back.
     """
 
     limit: int
@@ -34,6 +37,7 @@ class RequestLimit:
     grown_ms: int = NEVER
     frozen: bool = False
     cut_from: int = 0
+    searching: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Look:
 
     `fresh`: the gauges are a new sample. `waiting`, `running`: by its gauges; None: they don't tell. `own_waiting`: attempts
     without a first token for longer than a prefill takes, which is known sooner. `sample_age_ms`: of the last sample; None:
-    it has none. `refused`: a 429, a 503, a time-out, or first tokens that have slowed where there are no gauges.
+    it has none. `refused`: a 429, a 503, a time-out. `slow`: first tokens have slowed where there are no gauges.
     """
 
     ceiling: int
@@ -57,12 +61,15 @@ class Look:
     ahead: int = 0
     sample_age_ms: int | None = None
     refused: bool = False
+    slow: bool = False
 
 
-def first_limit(ceiling: int, held: int = 0) -> RequestLimit:
-    """Of a backend of which nothing is known but that it holds so many already."""
-    limit = max(1, min(max(FIRST, held), ceiling))
-    return RequestLimit(limit, limit)
+def first_limit(ceiling: int, held: int = 0, *, gauged: bool = True) -> RequestLimit:
+    """Of a backend of which nothing is known but that it holds so many already. Without gauges nothing would tell how far a
+    careful beginning may rise, so that its operator's word is taken until it shows that this is too much.
+    """
+    limit = max(1, min(max(FIRST, held), ceiling) if gauged else ceiling)
+    return RequestLimit(limit, limit, searching=gauged)
 
 
 def next_limit(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
@@ -73,7 +80,7 @@ def next_limit(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
     if _is_stale(look):
         return _drifted(now, look, boot_ms)
     if look.fresh and max(look.waiting or 0, look.own_waiting) <= LITTLE_WAITING:
-        now = replace(now, good=min(now.limit, max(1, now.peak)))
+        now = replace(now, good=max(now.good, min(now.limit, now.peak)))
     if may_grow(now, look, boot_ms):
         return _grown(now, look, boot_ms)
     return now
@@ -83,8 +90,7 @@ def must_cut(now: RequestLimit, look: Look, boot_ms: int) -> bool:
     """Whether too many wait in the engine, or it says itself that it has no room."""
     if now.frozen or boot_ms - now.cut_ms < look.service_ms:
         return False
-    told = look.fresh and (look.waiting or 0) > MOST_WAITING and _shows_the_cut(now, look, boot_ms)
-    return look.refused or told or look.own_waiting > MOST_WAITING
+    return _is_told(now, look, boot_ms) or (_is_slow(look) and now.limit > FIRST)
 
 
 def may_grow(now: RequestLimit, look: Look, boot_ms: int) -> bool:
@@ -97,6 +103,17 @@ def may_grow(now: RequestLimit, look: Look, boot_ms: int) -> bool:
     return needed and waiting <= LITTLE_WAITING and not look.refused and _shows_the_growth(now, look, boot_ms)
 
 
+def _is_told(now: RequestLimit, look: Look, boot_ms: int) -> bool:
+    """Whether the backend itself says that it has too much."""
+    queued = look.fresh and (look.waiting or 0) > MOST_WAITING
+    return look.refused or (queued and _shows_the_cut(now, look, boot_ms))
+
+
+def _is_slow(look: Look) -> bool:
+    """Whether first tokens are late, which may be an engine's way of sharing itself out among few."""
+    return look.slow or look.own_waiting > MOST_WAITING
+
+
 def _shows_the_cut(now: RequestLimit, look: Look, boot_ms: int) -> bool:
     """Whether the gauges are of after the last cut: they trail, and would have the same queue cut twice."""
     if boot_ms - now.calm_ms >= LAG_MS:
@@ -106,7 +123,8 @@ def _shows_the_cut(now: RequestLimit, look: Look, boot_ms: int) -> bool:
 
 def _shows_the_growth(now: RequestLimit, look: Look, boot_ms: int) -> bool:
     """Whether the gauges show what the last growth let in."""
-    if not now.cut_from or look.sample_age_ms is None or boot_ms - now.grown_ms >= LAG_MS:
+    free = not (now.cut_from or now.searching)
+    if free or look.sample_age_ms is None or boot_ms - now.grown_ms >= LAG_MS:
         return True
     seen = look.running is not None and look.running + (look.waiting or 0) > now.before + look.ahead
     return seen and not _is_near(now)
@@ -120,11 +138,17 @@ def _obeyed(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
 
 def _cut(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
     limit = max(1, min(now.limit, look.ceiling) * 4 // 5)
+    if now.searching and now.before:
+        limit = min(limit, now.before)
+    if look.running is not None and (look.waiting or 0) > look.running:
+        limit = min(limit, max(look.running, now.limit // 2))  # far too much: more wait in it than run
+    if not _is_told(now, look, boot_ms):
+        limit = max(limit, min(FIRST, look.ceiling))
     frozen = look.in_flight > limit + look.ahead
     calm_ms = now.calm_ms if frozen else boot_ms
     return replace(
         now, limit=limit, good=min(now.good, limit), before=0, peak=look.in_flight, cut_ms=boot_ms,
-        calm_ms=calm_ms, frozen=frozen, cut_from=now.limit,
+        calm_ms=calm_ms, frozen=frozen, cut_from=now.limit, searching=False,
     )  # fmt: skip
 
 
@@ -148,6 +172,8 @@ def _drifted(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
 
 
 def _growth(now: RequestLimit) -> int:
+    if now.searching:
+        return now.limit
     return max(1, now.limit // 32) if _is_near(now) else _step(now.limit)
 
 

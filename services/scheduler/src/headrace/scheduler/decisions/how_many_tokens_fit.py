@@ -14,6 +14,10 @@ from headrace.scheduler.decisions.how_many_requests_fit import LAG_MS, NEVER
 
 FIRST_THETA, LEAST_THETA, MOST_THETA = 100, 80, 130
 _DOWN, _UP = 5, 1
+_NEAR, _PATIENT = 2, 16
+"""So near to where it fell last, rising takes so many service times: a preempted prompt is computed again, and that of a long
+context costs more than the place of one more request is worth.
+"""
 
 
 class Load(NamedTuple):
@@ -83,7 +87,7 @@ def left_of(generated: int, mean: int, most: int, cap: int | None) -> int:
 class Theta:
     """Which percent of the cache may be promised. `binding`: it has kept a request back since `clean_ms`, the last change.
 
-    `frozen`: it has fallen, and what is held doesn't fit it yet.
+    `frozen`: it has fallen, and what is held doesn't fit it yet. `failed`: what it was when it fell last; 0: it never has.
     """
 
     percent: int = FIRST_THETA
@@ -91,6 +95,7 @@ class Theta:
     fell_ms: int = NEVER
     binding: bool = False
     frozen: bool = False
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,9 @@ class CacheLook:
 
 
 def next_theta(now: Theta, look: CacheLook, boot_ms: int) -> Theta:
-    """Down by 5 on a preemption, up by 1 for each median service time without one, if it was needed."""
+    """Down by 5 on a preemption, up by 1 for each median service time without one, if it was needed; for each 16 of them near
+    where it fell last.
+    """
     if now.clean_ms == NEVER:
         now = replace(now, clean_ms=boot_ms)
     if now.frozen and look.fits:
@@ -117,10 +124,11 @@ def next_theta(now: Theta, look: CacheLook, boot_ms: int) -> Theta:
         if now.frozen or not look.fits or boot_ms - now.fell_ms < LAG_MS:
             return replace(now, clean_ms=boot_ms, binding=False)
         percent = max(LEAST_THETA, now.percent - _DOWN)
-        return replace(now, percent=percent, clean_ms=boot_ms, fell_ms=boot_ms, binding=False, frozen=True)
+        return Theta(percent, clean_ms=boot_ms, fell_ms=boot_ms, frozen=True, failed=now.percent)
     now = replace(now, binding=now.binding or look.binding)
     if look.waiting:
         return replace(now, clean_ms=boot_ms, binding=False)
-    if now.binding and boot_ms - now.clean_ms >= look.service_ms:
+    near = abs(now.percent + _UP - now.failed) <= _NEAR
+    if now.binding and boot_ms - now.clean_ms >= look.service_ms * (_PATIENT if near else 1):
         return replace(now, percent=min(MOST_THETA, now.percent + _UP), clean_ms=boot_ms, binding=False)
     return now

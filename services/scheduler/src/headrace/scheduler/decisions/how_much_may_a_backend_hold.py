@@ -4,6 +4,17 @@ Two currencies: requests (how_many_requests_fit) and KV tokens (how_many_tokens_
 that is unhealthy, draining, or hasn't answered this owner's fence, and never more than its operator allows.
 """
 
+from enum import StrEnum
+
+
+class Binding(StrEnum):
+    """What keeps a backend from getting more: its worker's own limit, the learned one, its cache; or nothing but demand."""
+
+    OPERATOR = "operator"
+    REQUESTS = "requests"
+    CACHE = "cache"
+    NOTHING = "nothing"
+
 
 def room_of(
     *, limit: int, held: int, healthy: bool, draining: bool, answered: bool, learned: int | None = None
@@ -16,3 +27,12 @@ def room_of(
     if not healthy or draining or not answered:
         return 0
     return max(0, (limit if learned is None else min(limit, learned)) - held)
+
+
+def what_binds(*, held: int, limit: int, learned: int | None = None, kept_back: bool = False) -> Binding:
+    """Of a worker that holds so many. `kept_back`: a request wasn't given to it of late since its cache is promised away."""
+    if held >= limit:
+        return Binding.OPERATOR
+    if learned is not None and held >= learned:
+        return Binding.REQUESTS
+    return Binding.CACHE if kept_back else Binding.NOTHING

@@ -24,7 +24,8 @@ class HeldAttempt:
 
     `offset` is where its `run` stands on the lane: -1 for one that another owner sent, None while that isn't known.
     `absence`: a report lacks it. `trial`: so many suspects of a death run at its worker, and nothing else; 0: normal work.
-    `reported`: a report has shown it.
+    `reported`: a report has shown it. `since_ms`: when it was released, or found, ms since boot. `freed_ms`: when the slot
+    that it took became free, by the worker's clock; None: it didn't wait for one.
     """
 
     attempt: AttemptId
@@ -42,6 +43,8 @@ class HeldAttempt:
     absence: Absence | None = None
     trial: int = 0
     reported: bool = False
+    since_ms: int = 0
+    freed_ms: int | None = None
 
 
 class HeldAttempts:

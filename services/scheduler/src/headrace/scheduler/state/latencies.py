@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from headrace.scheduler.decisions.have_first_tokens_slowed import have_slowed, percentile, size_of
 
 _LATEST, _KEPT = 64, 512
-_LATELY = 16
+_LATELY, _TELLING = 16, 64
+"""First tokens of a size that are compared with the usual; how many of them tell what is usual: the first may be a burst."""
 _USUAL_OVER_MS = 600_000
 _RATE_OVER_MS = 10_000
 
@@ -88,11 +89,17 @@ class Latencies:
         """What a prompt of about this size takes to its first token when nothing is in its way."""
         return self._by_size[size_of(prompt_tokens)].usual_ms(boot_ms)
 
+    def is_late(self, prompt_tokens: int, waits_ms: int, boot_ms: int) -> bool:
+        """Whether a first token has taken twice as long as usual: for prompts of about this size, and of late for any."""
+        usual_ms = self.usual_first_ms(prompt_tokens, boot_ms)
+        return usual_ms is not None and waits_ms > 2 * max(usual_ms, self.first_ms or 0)
+
     def have_slowed(self, boot_ms: int) -> bool:
         """Whether first tokens of some size have slowed."""
         return any(
             have_slowed(first.usual_ms(boot_ms), [took for _, took in list(first.seen)[-_LATELY:]])
             for first in self._by_size.values()
+            if len(first.seen) >= _TELLING
         )
 
     def rate_milli(self, boot_ms: int) -> int:
