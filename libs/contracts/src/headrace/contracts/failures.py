@@ -39,6 +39,7 @@ class FailureKind(StrEnum):
     ANSWER_TOO_LARGE = "answer_too_large"
     QUEUE_TIMEOUT = "queue_timeout"
     DEADLINE_PASSED = "deadline_passed"
+    DEADLINE_INFEASIBLE = "deadline_infeasible"
     CANCELLED_BY_CALLER = "cancelled_by_caller"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     KILLED_WORKERS = "killed_workers"
@@ -124,6 +125,9 @@ FAILURES: dict[FailureKind, FailureRule] = {
         Fault.NOBODY, 504, "server_error", "The request waited longer than its queue timeout."
     ),
     _K.DEADLINE_PASSED: _final(Fault.NOBODY, 504, "server_error", "The request's deadline passed."),
+    _K.DEADLINE_INFEASIBLE: _final(
+        Fault.NOBODY, 504, "server_error", "The request could no longer be answered by its deadline."
+    ),
     _K.CANCELLED_BY_CALLER: _final(
         Fault.CALLER, 499, "invalid_request_error", "The request was cancelled by its caller."
     ),

@@ -128,6 +128,7 @@ class AttemptLog:
         if not record.started:
             return
         self._estimating.learn(record)
+        self._estimating.measure(record)
         charged = None if record.verdict is Verdict.RETRY_AT else record.charge or None
         state.settle(record.tier, record.tenant, self._estimating.spent(record), charged=charged)
 

@@ -57,9 +57,9 @@ class Endings:
         self._add(Ending(tracked.id, tracked.origin, deque(letter + records)))
         self._state.count(OF_END[status])
 
-    def expire(self, tracked: Tracked, kind: FailureKind) -> None:
-        """It waited too long, or its deadline passed."""
-        self.end(tracked, Status.EXPIRED, failure_of(kind))
+    def expire(self, tracked: Tracked, kind: FailureKind, detail: str = "") -> None:
+        """It waited too long, or its deadline passed or can't be kept. `detail`: a better sentence than the table's."""
+        self.end(tracked, Status.EXPIRED, failure_of(kind, detail))
 
     def cancel(self, tracked: Tracked) -> None:
         """Its caller no longer wants it."""

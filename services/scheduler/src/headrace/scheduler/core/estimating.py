@@ -1,13 +1,22 @@
 """What is expected of a request, learnt from what came of others. Called by core.dispatching and core.attempt_log.
 
-Invariant: only answers that came to their own end teach how long answers are.
+Invariant: only answers that came to their own end teach how long answers are; what is measured of a speed forgets itself.
 """
 
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.estimate_cost import Length, alike, expected_cost, is_told, spent_cost
+from headrace.scheduler.decisions.estimate_cost import (
+    Length,
+    alike,
+    cap_of,
+    capped,
+    expected_cost,
+    is_told,
+    spent_cost,
+)
+from headrace.scheduler.decisions.is_it_too_late import Takes
 
 
 class Estimating:
@@ -39,3 +48,29 @@ class Estimating:
             return
         tokens = record.usage.completion_tokens // max(1, tracked.record.choices)
         self._state.lengths.learn(alike(tracked.record), tokens)
+
+    def measure(self, record: AttemptRecord) -> None:
+        """How fast the pool is, from all attempts that made tokens, the cut off ones too: else only the quick would count."""
+        tracked, times, usage = self._state.tracked.get(record.id), record.times, record.usage
+        if times.started_ms is None or times.finished_ms is None or not is_told(usage):
+            return
+        first_ms = None if times.first_token_ms is None else times.first_token_ms - times.started_ms
+        whole_ms = times.finished_ms - times.started_ms
+        if whole_ms < 0 or not 0 <= (first_ms or 0) <= whole_ms:
+            return  # a clock was set meanwhile
+        self._state.speeds.took(
+            prompt_tokens=max(0, usage.prompt_tokens - usage.cached_tokens),
+            first_ms=first_ms,
+            whole_ms=whole_ms,
+            answer_tokens=usage.completion_tokens
+            // (1 if tracked is None else max(1, tracked.record.choices)),
+            boot_ms=self._state.now.boot_ms,
+        )
+
+    def time_of(self, record: RequestRecord) -> Takes | None:
+        """How long it would take from now on; None: nobody knows."""
+        speed = self._state.speeds.now(self._state.now.boot_ms)
+        if speed is None:
+            return None
+        most = capped(self._state.lengths.of(alike(record)), cap_of(record)).most
+        return Takes(speed.takes_ms(record.prompt_tokens, 1), speed.takes_ms(record.prompt_tokens, most))

@@ -76,12 +76,14 @@ class PoolCore:
         self._releasing = Releasing(
             state, self._commands, self._endings, returning=returning, quarantine=quarantine,
             dispatching=dispatching, headroom=self._headroom, holding=self._holding,
+            estimating=estimating,
         )  # fmt: skip
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
         self._gate = Gate(state)
         self._when_to_trim = WhenToTrim(state)
         self._greater_seen_ms: int | None = None
+        self._unfinished = False
         self._kinds = (self._attempts.read, self._control.read, self._intake.read, self._workers.read)
         self._order = _order_of(state.setting)
 
@@ -133,7 +135,7 @@ class PoolCore:
     def step(self, inputs: Inputs, now: Now) -> Outputs:
         """Take in what happened; say what is to be done."""
         state = self.state
-        state.now, state.out = now, Outputs()
+        state.now, state.out, self._unfinished = now, Outputs(), False
         self._take_in(inputs)
         self._reconciling.give_up_missing()
         self._gate.turn()
@@ -183,7 +185,7 @@ class PoolCore:
         self._releasing.expire()
         self._control.sweep()
         self._when_to_trim.due()
-        self._releasing.release()
+        self._unfinished = self._releasing.release()
         if self._checkpoints.in_charge:
             self._endings.pump()
 
@@ -216,6 +218,8 @@ class PoolCore:
     def _wake_ms(self) -> int:
         """The next instant (ms since boot) at which something is due by itself. What is overdue waits for the gate."""
         now = self.state.now
+        if self._unfinished:
+            return now.boot_ms
         expiry_ms, retry_ms = self.state.expiries.next_ms(), self.state.delays.next_ms()
         waits = [0 if expiry_ms is None else expiry_ms - now.wall_ms]
         waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]

@@ -28,6 +28,7 @@ from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
 from headrace.scheduler.state.retry_budgets import RetryBudgets
 from headrace.scheduler.state.served import Served
+from headrace.scheduler.state.speeds import Speeds
 from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -94,6 +95,7 @@ class PoolState:
     suspects: Suspects = field(default_factory=Suspects)
     retry_budgets: RetryBudgets = field(default_factory=RetryBudgets)
     served: Served = field(default_factory=Served)
+    speeds: Speeds = field(default_factory=Speeds)
     cancels: Cancels = field(default_factory=Cancels)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""

@@ -1,24 +1,31 @@
 """Releases requests to workers: as many as have room, in fair order. Called by PoolCore at the end of each step.
 
-Invariant: what has expired or was cancelled is ended instead; the worker set apart for suspects gets nothing from here.
+Invariant: what has expired, was cancelled or can't be in time is ended instead, without a charge; the worker set apart for
+suspects gets nothing from here.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace
 
+from headrace.contracts.failures import FailureKind, rule_of
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine, room_at
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.decisions.is_it_too_late import is_it_too_late
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
 
 _Loaded = tuple[tuple[int, int, str], Candidate, Worker]
+
+MOST_DROPS = 32
+"""For one slot, in one step: a queue of many that are too late must not hold up reports and answers."""
 
 
 class Releasing:
@@ -35,10 +42,11 @@ class Releasing:
         dispatching: Dispatching,
         headroom: Headroom,
         holding: Holding,
+        estimating: Estimating,
     ) -> None:
         self._state, self._commands, self._endings = state, commands, endings
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
-        self._headroom, self._holding = headroom, holding
+        self._headroom, self._holding, self._estimating = headroom, holding, estimating
 
     def expire(self) -> None:
         """End what has waited too long, wherever in the queue it stands; tell the workers of what is late."""
@@ -56,29 +64,41 @@ class Releasing:
         for tracked in self._state.delays.due(self._state.now.boot_ms):
             self._returning.may_run(tracked)
 
-    def release(self) -> None:
-        """Give work to whoever has room, until there is no work or no room; suspects first, apart from all others."""
+    def release(self) -> bool:
+        """Give work to whoever has room, until there is no work or no room; suspects first, apart from all others.
+
+        Returns whether it stopped although there may be room and work: so come back at once.
+        """
         self._quarantine.turn()
         if self._state.now.boot_ms < self._commands.breathless_until_ms:
-            return
+            return False
         workers = self._with_room()
         self._headroom.begin(sum(candidate.room for _, candidate, _ in workers))
-        self._fill(workers)
-        self._headroom.turn()
+        unfinished = self._fill(workers)
+        if not unfinished:
+            self._headroom.turn()
+        return unfinished
 
-    def _fill(self, workers: list[_Loaded]) -> None:
-        state = self._state
+    def _fill(self, workers: list[_Loaded]) -> bool:
+        state, drops = self._state, 0
         while workers and state.now.boot_ms >= self._commands.breathless_until_ms:
             tracked = state.queue.next(self._headroom.closed())
             if tracked is None:
                 self._holding.nothing_to_release()
-                return
+                return False
             if state.cancels.has(tracked.id, tracked.record.tenant):
                 self._endings.cancel(tracked)
                 continue
+            if self._drop(tracked):
+                drops += 1
+                if drops == MOST_DROPS:
+                    return True
+                continue
+            drops = 0
             if not self._give(tracked, workers):
                 self._holding.nothing_to_release()
-                return
+                return False
+        return False
 
     def _give(self, tracked: Tracked, workers: list[_Loaded]) -> bool:
         """To the least loaded whose cache it fits, too. False: it fits none now, and nobody passes it."""
@@ -98,6 +118,23 @@ class Releasing:
         for each in full:
             heappush(workers, each)
         return given
+
+    def _drop(self, tracked: Tracked) -> bool:
+        """End it if it would only waste a slot; whether that was so."""
+        record = tracked.record
+        if record.finish_by_ms is None:
+            return False
+        alone = self._state.queue.backlog(record.tier, record.tenant).requests == 1
+        takes = self._estimating.time_of(record)
+        late = is_it_too_late(record.finish_by_ms, self._state.now.wall_ms, takes, alone=alone)
+        if late is None:
+            return False
+        missed_by = f" It would have missed it by about {max(100, late.by_ms) / 1000:.1f} s."
+        infeasible = late.kind is FailureKind.DEADLINE_INFEASIBLE
+        self._endings.expire(
+            tracked, late.kind, rule_of(late.kind).sentence + missed_by if infeasible else ""
+        )
+        return True
 
     def _with_room(self) -> list[_Loaded]:
         """The workers that may get more, as a heap by load."""
