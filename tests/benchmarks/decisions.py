@@ -78,7 +78,7 @@ class Pool:
         self._accounts.settle(record.tier, record.tenant, self._spent.popleft())
 
     def _dispatched(self) -> Tracked:
-        chosen = self._queue.next()
+        chosen = self._queue.next(1_000)
         if chosen is None:
             raise SystemExit("nothing waits: the benchmark is wrong")
         self._queue.take(chosen, Phase.HELD)

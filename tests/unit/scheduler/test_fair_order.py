@@ -51,7 +51,7 @@ def queue_of(shares: dict[str, Fraction], weights: dict[str, int]) -> tuple[Acco
 
 
 def dispatch(accounts: Accounts, queue: FairQueue) -> Tracked | None:
-    found = queue.next()
+    found = queue.next(1_000)
     if found is not None:
         queue.take(found, Phase.HELD)
         accounts.dispatch(found.record.tier, found.record.tenant, found.charge)

@@ -81,8 +81,9 @@ class Releasing:
 
     def _fill(self, workers: list[_Loaded]) -> bool:
         state, drops = self._state, 0
+        slots = len(state.held) + sum(candidate.room for _, candidate, _ in workers)
         while workers and state.now.boot_ms >= self._commands.breathless_until_ms:
-            tracked = state.queue.next(self._headroom.closed())
+            tracked = state.queue.next(slots, self._headroom.closed())
             if tracked is None:
                 self._holding.nothing_to_release()
                 return False

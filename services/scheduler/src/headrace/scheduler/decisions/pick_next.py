@@ -44,6 +44,15 @@ def lifted(counter: int, backlogged: Iterable[int], largest_tag: int) -> int:
     return max(counter, min(backlogged, default=largest_tag))
 
 
+def most_in_flight(weight: int, backlogged_weight: int, slots: int) -> int:
+    """K_i = max(1, ceil(2*K*w_i / sum w)): the attempts that a tenant may have at a time while others of its tier wait.
+
+    Twice its part of the pool's K slots: who sends what takes long leaves slots to the others, whatever its tokens cost.
+    `backlogged_weight` is the weight of all tenants of the tier with waiting requests; alone it may have them all.
+    """
+    return max(1, -(-2 * slots * weight // backlogged_weight))
+
+
 def may_forget(counter: int, largest_tag: int, in_flight: int) -> bool:
     """Whether an idle tenant's counter may be dropped: the lift would raise it to at least this anyway."""
     return in_flight == 0 and counter <= largest_tag

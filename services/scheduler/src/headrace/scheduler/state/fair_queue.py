@@ -11,7 +11,7 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from headrace.scheduler.decisions.pick_next import OrderKey, lifted, pick_tier
+from headrace.scheduler.decisions.pick_next import OrderKey, lifted, most_in_flight, pick_tier
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.tracked import Phase, Tracked
 
@@ -94,8 +94,12 @@ class FairQueue:
                 queue.heap = [(self._accounts.of(tier, name).value, name) for name in queue.tenants]
                 heapify(queue.heap)
 
-    def next(self, closed: Set[str] = frozenset()) -> Tracked | None:
-        """The request to run next, still waiting; None when nobody waits but in tiers that are closed now."""
+    def next(self, slots: int, closed: Set[str] = frozenset()) -> Tracked | None:
+        """The request to run next, still waiting; None when nobody waits but in tiers that are closed now.
+
+        `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted to
+        who is served in their place: they had their part of the slots, and credit for the rest would set others back later.
+        """
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
@@ -105,8 +109,7 @@ class FairQueue:
         if chosen is None:
             return None
         tier = self._tiers[chosen]
-        tenant = self._least_tenant(chosen, tier)
-        return self._first_of(tier.tenants[tenant])
+        return self._first_of(tier.tenants[self._next_tenant(chosen, tier, slots)])
 
     def ahead_of(self, request: Tracked) -> Waiting:
         """What of the same tenant and tier goes before this one. Linear; for answers to queries."""
@@ -157,6 +160,23 @@ class FairQueue:
         accounts, tier = self._accounts.tiers[name], self._tiers[name]
         least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if tier.tenants else []
         self._accounts.lift(name, tenant, lifted(0, least, accounts.largest_tag))
+
+    def _next_tenant(self, name: str, tier: _TierQueue, slots: int) -> str:
+        passed: dict[str, int] = {}
+        while len(passed) < len(tier.tenants):
+            chosen = self._least_tenant(name, tier)
+            most = most_in_flight(self._accounts.weight_of(chosen), tier.weight, slots)
+            if self._accounts.of(name, chosen).in_flight < most:
+                break
+            passed[chosen] = heappop(tier.heap)[0]
+        else:
+            chosen = next(
+                iter(passed)
+            )  # all have what they may, as after slots were lost: then it is no limit
+        for tenant, counter in passed.items():
+            heappush(tier.heap, (counter, tenant))
+            self._accounts.lift(name, tenant, self._accounts.of(name, chosen).value)
+        return chosen
 
     def _least_tenant(self, name: str, tier: _TierQueue) -> str:
         while True:
