@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check lint types format bench bench-scheduler newcomer drill recovery simulate-faults mutants schemas lock clean
+.PHONY: help setup demo test unit check lint types format bench bench-scheduler fairness newcomer drill recovery simulate-faults mutants schemas lock clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -50,6 +50,9 @@ bench: setup ## small requests through headrace and straight to the engine: rate
 
 bench-scheduler: setup ## the scheduler's order in virtual time, beside its aims, over SEEDS seeds (20)
 	@$(BIN)/python -m tests.benchmarks.scheduler $(or $(SEEDS),20)
+
+fairness: setup ## random runs of the order of release, and searches for the least fair, beside its bounds: CASES=10000
+	@$(BIN)/python -m tests.benchmarks.fairness $(or $(CASES),10000)
 
 newcomer: ## the two commands of the README in a clean clone with a bare PATH
 	@tests/newcomer.sh

@@ -1,8 +1,11 @@
 """All mutants, and how one is judged. Used by `make mutants` and tests/simulation/test_mutants.py.
 
-Invariant: each is caught by what it names, a seed or a written schedule; one that nothing catches means that a rule of the
-protocol isn't tested.
+Invariant: each is caught by what it names, a seed, a written schedule or a test of the scheduler's unit tests; one that
+nothing catches means that a rule isn't tested.
 """
+
+from collections.abc import Callable
+from importlib import import_module
 
 from tests.simulation.mutants.answers import ANSWERS
 from tests.simulation.mutants.deaths import DEATHS
@@ -15,6 +18,8 @@ from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
 from tests.simulation.mutants.reports import REPORTS
 from tests.simulation.mutants.retries import RETRIES
+from tests.simulation.mutants.too_late import TOO_LATE
+from tests.simulation.mutants.turns import TURNS
 from tests.simulation.schedules.every import SCHEDULES
 from tests.simulation.world.run import run_seed, silent_logs
 
@@ -29,20 +34,33 @@ EVERY: tuple[Mutant, ...] = (
     *RETRIES,
     *ENDINGS,
     *ANSWERS,
+    *TURNS,
+    *TOO_LATE,
 )
+_UNIT_TESTS = "tests.unit.scheduler"
 
 
 def killed_by(killer: int | str) -> str | None:
-    """What this seed or schedule finds wrong with the product as it is now; None: nothing."""
+    """What this seed, schedule or unit test finds wrong with the product as it is now; None: nothing."""
     try:
         if isinstance(killer, int):
             bad = run_seed(killer).bad
+        elif "::" in killer:
+            bad = []
+            _unit_test(killer)()
         else:
             with silent_logs():
                 bad = SCHEDULES[killer]()
     except Exception as error:  # noqa: BLE001 - a mutant that can't go on at all is caught, too
         return f"{type(error).__name__}: {error}"
     return bad[0] if bad else None
+
+
+def _unit_test(name: str) -> Callable[[], None]:
+    """`module::test`, imported only now: pytest must be the first to import what it collects."""
+    module, _, test = name.partition("::")
+    found: Callable[[], None] = getattr(import_module(f"{_UNIT_TESTS}.{module}"), test)
+    return found
 
 
 def judged(mutant: Mutant) -> str | None:

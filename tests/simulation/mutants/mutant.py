@@ -29,7 +29,9 @@ class Patches:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`breaks`: the rule of the protocol that is broken. `killed_by`: a seed, or the name of a written schedule."""
+    """`breaks`: the rule of the protocol that is broken. `killed_by`: a seed, the name of a written schedule, or a unit test
+    of the scheduler, as `module::test`.
+    """
 
     name: str
     breaks: str

@@ -97,8 +97,8 @@ class FairQueue:
     def next(self, slots: int, closed: Set[str] = frozenset()) -> Tracked | None:
         """The request to run next, still waiting; None when nobody waits but in tiers that are closed now.
 
-        `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted to
-        who is served in their place: they had their part of the slots, and credit for the rest would set others back later.
+        `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
+        to who is served in their place: they had their part of the slots, and credit for the rest would set others back.
         """
         tags = {
             name: self._accounts.tiers[name].account.value
