@@ -61,7 +61,9 @@ def test_a_worker_that_was_taken_for_dead_begins_anew_and_the_pool_goes_on(pool:
     silent.holding, boot = True, silent.boot
     first = pool.submit(2)
     turn_until(pool, [scheduler.turn, silent.turn], lambda: silent.ran == Counter(first))
-    turn_until(pool, [scheduler.turn, other.turn], lambda: len(pool.results_read()) == len(first))
+    turn_until(
+        pool, [scheduler.turn, other.turn], lambda: len(pool.results_read()) == len(first) and other.empty
+    )
     other.leave()
     then = pool.submit(2)
     turn_until(pool, [scheduler.turn, silent.turn], lambda: silent.ran == Counter(first + then))

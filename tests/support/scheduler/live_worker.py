@@ -91,11 +91,14 @@ class LiveWorker:
 
     @property
     def empty(self) -> bool:
-        """Whether it holds nothing."""
+        """Whether it holds nothing: of all that it was given, the attempt's record is acknowledged too, which comes after the
+        result's.
+        """
         return not self._held
 
     def leave(self) -> None:
-        """Say goodbye."""
+        """Say goodbye. Only once `empty`: what it still held would run again elsewhere."""
+        assert self.empty, f"{self.name} leaves with work in its hands"
         self._send(message_of(self.pool.place(TopicKind.WORKERS), Gone(worker=self.name, boot=self.boot)))
         self._producer.flush(timedelta(seconds=5))
         self.close()
