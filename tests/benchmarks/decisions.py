@@ -21,6 +21,7 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
+from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 TIER = "standard"
@@ -55,7 +56,7 @@ class Pool:
         weights = {name: self._dice.choice((1, 1, 2, 5)) for name in names}
         shares = {TIER: Fraction(13, 20), "batch": Fraction(7, 20)}
         self._accounts = Accounts(shares, weights)
-        self._queue = FairQueue(self._accounts)
+        self._queue = FairQueue(self._accounts, Spilled())
         self._records = [_record(name) for name in names]
         self._offset = 0
         self._in_flight: deque[Tracked] = deque()

@@ -59,6 +59,8 @@ SOMETIMES = (
     "ended_dead_lettered",
     "paused partition",
     "cache full",
+    "spilled",
+    "read_again",
     "seen queued",
     "seen dispatched",
     "seen running",

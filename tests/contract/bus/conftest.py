@@ -50,6 +50,11 @@ class Bench:
         assert len(offsets) == len(values), confirmed
         return offsets
 
+    @staticmethod
+    def message(place: Place, value: bytes) -> Message:
+        """One to write there."""
+        return Message(place.topic, place.partition, value, key=value)
+
     def reader(self, *places: Place, position: int = START) -> LoopReader:
         """A reader of these."""
         reader = self.bus.loop_reader("bench-reader")

@@ -92,11 +92,11 @@ def debt_is_forgotten(patches: Patches) -> None:
 
 
 def the_last_in_order_goes_first(patches: Patches) -> None:
-    def last(queue: Any) -> Any:
-        waiting = [entry for entry in queue.heap if entry[2].phase.name == "WAITING"]
-        return max(waiting)[2]
+    def last(self: FairQueue, name: str, tenant: str) -> Any:
+        heap = self._tiers[name].tenants[tenant].heap
+        return max(entry for entry in heap if entry[2].phase.name == "WAITING")[2]
 
-    patches.set(FairQueue, "_first_of", staticmethod(last))
+    patches.set(FairQueue, "_first_of", last)
 
 
 def nobody_is_held_to_its_slots(patches: Patches) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from headrace.bus.messages import Place
+from headrace.bus.rereads import RunReader
 from tests.simulation.world.asking import SimEnds, SimTopicIds, SimTrims
 from tests.simulation.world.group import SimGroup, SimGroupReader
 from tests.simulation.world.process import Process
@@ -27,6 +28,10 @@ class SimBus:
     def loop_reader(self, name: str) -> SimLoopReader:  # noqa: ARG002
         """As Bus.loop_reader."""
         return SimLoopReader(self._process)
+
+    def rereads(self, name: str) -> RunReader:  # noqa: ARG002
+        """As Bus.rereads."""
+        return RunReader(lambda: SimLoopReader(self._process))
 
     def group_reader(self, name: str, group: str) -> SimGroupReader:  # noqa: ARG002
         """As Bus.group_reader."""

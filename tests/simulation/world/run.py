@@ -16,6 +16,7 @@ from headrace.contracts.checkpoints import Finished
 from headrace.contracts.codec import decode
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
+from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.simulation.world.callers import Callers
 from tests.simulation.world.database import Database
@@ -33,6 +34,8 @@ from tests.support.scheduler.pure import place
 
 END_MS, EVENTS_MOST = 150_000, 600_000
 _LOOK_MS = 250
+_SMALL = SpillBounds(records=2, size=1_000_000, reach=1, run=4, gap=2, under_way=8)
+"""As small as the worlds: two requests of a tenant are a flood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Who takes part. `worker_faults`: workers are killed and paused, too; `fail_share`: how many calls fail; `cache_tokens`:
-    the size of each engine's cache, where its metrics tell it.
+    the size of each engine's cache, where its metrics tell it; `spill`: what owners keep of a tenant.
     """
 
     schedulers: int = 2
@@ -60,6 +63,7 @@ class Cast:
     longest_ms: int = 3_000
     fail_share: float = 0.0
     cache_tokens: int | None = None
+    spill: SpillBounds | None = None
     drain_grace: timedelta = timedelta(seconds=30)
     loopers: int = 0
     worker_faults: bool = False
@@ -68,7 +72,7 @@ class Cast:
 
 def cast_of(seed: int, rng: Random) -> Cast:
     """Every second seed has faults of workers, every third failing calls, every fifth long ones, every seventh a looper;
-    the engines of every fourth have caches that soon are full.
+    the engines of every fourth have caches that soon are full; the owners of every third spill what they can.
     """
     long = seed % 5 == 0
     return Cast(
@@ -79,6 +83,7 @@ def cast_of(seed: int, rng: Random) -> Cast:
         longest_ms=10_000 if long else 3_000,
         fail_share=0.25 if seed % 3 == 0 else 0.0,
         cache_tokens=30 if seed % 4 == 1 else None,
+        spill=_SMALL if seed % 3 == 1 else None,
         drain_grace=timedelta(seconds=rng.choice((1, 3, 30))),
         loopers=int(seed % 7 == 0),
         worker_faults=seed % 2 == 0,
@@ -96,7 +101,7 @@ class World:
         self.cast = cast = cast or cast_of(seed, stage.rng)
         names = tuple(f"scheduler{n}" for n in range(cast.schedulers))
         window = Window(high_records=cast.window, low_records=1)
-        self.schedulers = [SimScheduler(stage, name, names, window) for name in names]
+        self.schedulers = [SimScheduler(stage, name, names, window, cast.spill) for name in names]
         self.workers = [
             SimWorker(
                 stage, f"worker{number}", limit=cast.limit, longest_ms=cast.longest_ms,

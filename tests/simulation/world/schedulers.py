@@ -13,6 +13,7 @@ from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Fleet, Notice, Outputs, Send
+from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.pool_loop import PoolLoop
@@ -66,11 +67,19 @@ class Telling:
 class SimScheduler(Process):
     """One replica."""
 
-    def __init__(self, stage: Stage, name: str, replicas: tuple[str, ...], window: Window) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        replicas: tuple[str, ...],
+        window: Window,
+        spill: SpillBounds | None = None,
+    ) -> None:
         super().__init__(stage, name)
         self._setting = Setting(
             pool=POOL, owner=name, replicas=replicas, policy=POLICY, names=NAMES,
             timings=Timings(back_off_most=_BACK_OFF_MOST), window=window, random=stage.rng.random,
+            spill=spill,
         )  # fmt: skip
         self.loop: PoolLoop | None = None
         self._open = self._late = False

@@ -47,13 +47,14 @@ class Case:
         self.world.append(message_of(place(TopicKind.WORKERS), report))
 
     def submit(self, value: bytes | None = b"{}", *, into: str = "batch", **more: Any) -> RequestRecord:
-        """A request of tenant a, at once in the log of this tier."""
+        """A request, of tenant a unless another is named, at once in the log of this tier."""
         self.count += 1
-        partition = partition_of("a", 2)
+        tenant = str(more.pop("tenant", "a"))
+        partition = partition_of(tenant, 2)
         wall = self.world.now.wall_ms
         made = mint_request_id(
             KEY,
-            tenant="a",
+            tenant=tenant,
             pool=POOL,
             tier=into,
             partition=partition,
@@ -62,7 +63,7 @@ class Case:
         )
         fields = {"id": made, "tier": into, "accepted_ms": wall, "max_tokens": 1, **more}
         record = RequestRecord(
-            tenant="a",
+            tenant=tenant,
             pool=POOL,
             partition=partition,
             model="m",
@@ -85,7 +86,7 @@ class Case:
     def answer(self, run: Run, verdict: Verdict, **more: Any) -> None:
         """The worker's attempt record."""
         fields = {
-            "tenant": "a",
+            "tenant": run.request.tenant,
             "tier": run.request.tier,
             "origin": run.origin,
             "attempt": run.attempt,

@@ -5,7 +5,7 @@ Whole histories with faults are tests/simulation.
 
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.newest import newest_of_each_key
-from headrace.bus.ports import START
+from headrace.bus.ports import START, Run, RunRead
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.restoring import read_state, restore
@@ -35,6 +35,7 @@ class SimScheduler:
         )
         self.core: PoolCore | None = None
         self.stopped: str | None = None
+        self.answers_runs = True
         self._stand_by()
 
     def crash(self) -> None:
@@ -72,6 +73,7 @@ class SimScheduler:
         self.stalled = dict.fromkeys(self.at, 0)
         self.paused: set[Place] = set()
         self.asked: tuple[int, tuple[Place, ...]] | None = None
+        self.runs: list[Run] = []
         self.commit: tuple[int, list[Message]] | None = (world.now_ms, self.core.claim(world.now))
         self.claimed = False
 
@@ -83,8 +85,12 @@ class SimScheduler:
         self.claimed = self.claimed or committed
         if not self.claimed:
             return
-        out = core.step(Inputs(self._read(), self.sender.take(), self._ends(), committed), self.world.now)
-        self.paused, self.stopped = out.paused, out.stop
+        inputs = Inputs(
+            self._read(), self.sender.take(), self._ends(), committed, read_again=self._read_again()
+        )
+        out = core.step(inputs, self.world.now)
+        self.runs += out.read_again
+        self.paused, self.stopped = out.paused, out.stop or self.stopped
         for send in out.sends:
             self.sender.send(send.message, send.token)
         if out.checkpoint:
@@ -110,6 +116,14 @@ class SimScheduler:
             return None
         places, self.asked = self.asked[1], None
         return {where: len(self.world.logs[where]) for where in places}
+
+    def _read_again(self) -> list[RunRead]:
+        """Runs that were asked for, once their partitions are there and `answers_runs` says so."""
+        if not self.answers_runs:
+            return []
+        came = [run for run in self.runs if self.world.out_until[run.place] <= self.world.now_ms]
+        self.runs = [run for run in self.runs if run not in came]
+        return [RunRead(run, self.world.read(run.place, run.first)[: run.stop - run.first]) for run in came]
 
     def _read(self) -> list[Received]:
         rng, now = self.world.rng, self.world.now_ms

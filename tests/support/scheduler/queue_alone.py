@@ -16,6 +16,7 @@ from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.decisions.pick_next import order_of
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
+from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 WALL = 1_700_000_000_000
@@ -77,7 +78,7 @@ class QueueAlone:
     ) -> None:
         self.slots, self.weights = slots, weights
         self.accounts = Accounts(shares or ONE_TIER, weights)
-        self.queue = FairQueue(self.accounts)
+        self.queue = FairQueue(self.accounts, Spilled())
         self.running: list[Attempt] = []
         self.got: defaultdict[Whose, int] = defaultdict(int)
         self.charged: defaultdict[Whose, int] = defaultdict(int)

@@ -14,6 +14,7 @@ from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.decisions.pick_next import lifted, order_of, step_of, tier_shares
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
+from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 WALL = 1_700_000_000_000
@@ -47,7 +48,7 @@ def request(number: int, tenant: str, tier: str, cost: int, **more: object) -> T
 
 def queue_of(shares: dict[str, Fraction], weights: dict[str, int]) -> tuple[Accounts, FairQueue]:
     accounts = Accounts(shares, weights)
-    return accounts, FairQueue(accounts)
+    return accounts, FairQueue(accounts, Spilled())
 
 
 def dispatch(accounts: Accounts, queue: FairQueue) -> Tracked | None:

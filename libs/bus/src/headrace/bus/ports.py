@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from headrace.bus import asking, errors
+from headrace.bus import asking, errors, rereads
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.topics import Topic
 
@@ -30,6 +30,9 @@ Trims = asking.Trims
 TrimsAsked = asking.Asked[dict[Place, int]]
 TopicIds = asking.TopicIds
 TopicIdsAsked = asking.Asked[dict[str, str]]
+Run = rereads.Run
+RunRead = rereads.RunRead
+Rereads = rereads.Rereads
 
 START = -2
 """As a position: the first offset that the log still has."""
@@ -252,6 +255,10 @@ class Bus(Protocol):
 
     def loop_reader(self, name: str) -> LoopReader:
         """A reader for a plain loop; sees committed records only."""
+        ...
+
+    def rereads(self, name: str) -> Rereads:
+        """Reads runs of logs again."""
         ...
 
     def group_reader(self, name: str, group: str) -> GroupReader:

@@ -34,6 +34,7 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     per 1,000 s over the last 30 s. `backlog` is the cost of what waits, `may_wait` of what the full pool serves within the
     tier's queue time-out (None: not known), `served_milli` what was served of it in the last 30 s, per 1,000 s; all in
     service units, caps rounded up.
+    `spilled` counts those of `depth` of which the owner has only metadata in memory.
     `accepting`: no more waits than may. `tenants`: those that wait most for their weight; none where no cap is known.
     """
 
@@ -51,6 +52,7 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     backlog: Count = 0
     may_wait: Count | None = None
     served_milli: Count = 0
+    spilled: Count = 0
     tenants: Annotated[tuple[TenantQueue, ...], Meta(max_length=MOST_TENANTS_TOLD)] = ()
 
 

@@ -36,6 +36,7 @@ class Owning:
     def __init__(self, core: PoolCore, state: FencedState, warm: Warm, tracing: RunTracing) -> None:
         self.core, self._state, self._warm, self._tracing = core, state, warm, tracing
         self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
+        self._rereads = warm.rereads
         self._deleting = Deleting(warm.trims)
         self._ahead: deque[Received] = deque()
         self._still_ahead: Counter[Place] = Counter()
@@ -68,7 +69,12 @@ class Owning:
         self._refused = []
         outputs = self.core.step(
             Inputs(
-                records, confirmations, self._answered(), self._has_committed(), self._deleting.answered()
+                records,
+                confirmations,
+                self._answered(),
+                self._has_committed(),
+                self._deleting.answered(),
+                self._rereads.answers(_BATCH),
             ),
             clock_now,
         )
@@ -127,6 +133,8 @@ class Owning:
             self._question = (outputs.ask_ends, self._ends.ask(outputs.ask_ends))
         if outputs.trim:
             self._deleting.ask(outputs.trim)
+        for run in outputs.read_again:
+            self._rereads.ask(run)
         if outputs.checkpoint:
             self._state.begin(outputs.checkpoint)
             self._committing = True

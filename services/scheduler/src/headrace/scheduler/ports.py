@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from headrace.bus.messages import Message, Place
-from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, TopicIds, Trims
+from headrace.bus.ports import Ends, FencedState, LoopProducer, LoopReader, Rereads, TopicIds, Trims
 from headrace.contracts.observations import QueueState
 from headrace.scheduler.core.step import Fleet, Notice, Outputs, Send
 
@@ -20,6 +20,10 @@ class PoolBus(Protocol):
 
     def loop_reader(self, name: str) -> LoopReader:
         """As Bus.loop_reader."""
+        ...
+
+    def rereads(self, name: str) -> Rereads:
+        """As Bus.rereads."""
         ...
 
     def fenced_state(self, name: str, *, place: Place, transactional_id: str) -> FencedState:

@@ -17,6 +17,7 @@ class Warm:
         """`known`: ids of the pool's topics, by name, as far as this process knows them."""
         self.producer = bus.loop_producer(name, delivery_timeout=setting.timings.delivery)
         self.reader, self.ends, self.trims = bus.loop_reader(name), bus.ends(name), bus.trims(name)
+        self.rereads = bus.rereads(f"{name}-again")
         self.topics = TopicsLook(setting, bus.topic_ids(name), known)
         self.log = StateLog(setting, bus.loop_reader(name))
         self.following = Following(setting, self.reader)
@@ -25,6 +26,7 @@ class Warm:
         """Let go of everything. `drop`: the pool is lost, so nothing more may be written."""
         self.producer.close(drop=drop)
         self.reader.close()
+        self.rereads.close()
         self.ends.close()
         self.trims.close()
         self.topics.close()

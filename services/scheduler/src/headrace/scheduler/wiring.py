@@ -15,6 +15,7 @@ from headrace.runtime.metrics import LoopMetrics
 from headrace.runtime.telemetry import Telemetry
 from headrace.scheduler.adapters.run_spans import RunSpans
 from headrace.scheduler.core.setting import Setting
+from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.observing import Observing
 from headrace.scheduler.pool_loop import PoolLoop
@@ -111,7 +112,7 @@ def topics_of(settings: SchedulerSettings, policy: Policy) -> Iterable[Topic]:
 
 
 def _setting(settings: SchedulerSettings, policy: Policy, pool: str, timings: Timings) -> Setting:
-    records, size = settings.window_records, settings.window_bytes
+    records, size, spilled = settings.window_records, settings.window_bytes, settings.window_spilled
     return Setting(
         pool=pool,
         owner=settings.name,
@@ -119,6 +120,7 @@ def _setting(settings: SchedulerSettings, policy: Policy, pool: str, timings: Ti
         names=TopicNames(settings.prefix),
         replicas=settings.replicas,
         timings=timings,
-        window=Window(records, records // 2, size, size // 2),
+        window=Window(records, records // 2, size, size // 2, spilled, spilled - spilled // 10),
+        spill=SpillBounds(settings.tenant_records, settings.tenant_bytes),
         random=random.Random().random,  # noqa: S311 jitter needs no secret
     )

@@ -15,9 +15,11 @@ from headrace.bus.kafka.ends import KafkaEnds
 from headrace.bus.kafka.group_reader import KafkaGroupReader
 from headrace.bus.kafka.loop_producer import KafkaLoopProducer
 from headrace.bus.kafka.loop_reader import KafkaLoopReader
+from headrace.bus.kafka.rereading import KafkaRereading
 from headrace.bus.kafka.state import KafkaFencedState
 from headrace.bus.kafka.topics import KafkaTopics
 from headrace.bus.messages import Place
+from headrace.bus.rereads import RunReader
 
 __all__ = ["KafkaBus", "KafkaConnection"]
 
@@ -36,6 +38,10 @@ class KafkaBus:
     def loop_reader(self, name: str) -> KafkaLoopReader:
         """As Bus.loop_reader."""
         return KafkaLoopReader(self._connection, name)
+
+    def rereads(self, name: str) -> RunReader:
+        """As Bus.rereads."""
+        return RunReader(lambda: KafkaRereading(self._connection, name))
 
     def group_reader(self, name: str, group: str) -> KafkaGroupReader:
         """As Bus.group_reader."""

@@ -17,6 +17,7 @@ from headrace.bus.memory.groups import MemoryGroup
 from headrace.bus.memory.loop_ports import MemoryLoopProducer, MemoryLoopReader
 from headrace.bus.memory.state import MemoryFencedState
 from headrace.bus.messages import Place
+from headrace.bus.rereads import RunReader
 
 __all__ = ["MemoryBus"]
 
@@ -39,6 +40,10 @@ class MemoryBus:
     def loop_reader(self, name: str) -> MemoryLoopReader:  # noqa: ARG002
         """As Bus.loop_reader."""
         return MemoryLoopReader(self._broker)
+
+    def rereads(self, name: str) -> RunReader:  # noqa: ARG002
+        """As Bus.rereads."""
+        return RunReader(lambda: MemoryLoopReader(self._broker))
 
     def group_reader(self, name: str, group: str) -> MemoryGroupReader:
         """As Bus.group_reader."""

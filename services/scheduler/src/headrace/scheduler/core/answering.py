@@ -11,7 +11,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.decisions.estimate_wait import wait_ms
-from headrace.scheduler.state.fair_queue import Waiting
+from headrace.scheduler.state.tenant_queue import Waiting
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
@@ -23,7 +23,7 @@ class Answering:
 
     def answer(self, query: Query) -> None:
         """Answer a query from what is known now."""
-        state, tracked = self._state, self._state.tracked.get(query.id)
+        state, tracked = self._state, self._state.tracked.look(query.id)
         held = state.held.of(query.id)
         status, ahead = self._status(query.id, tracked)
         attempts = held.attempts if held is not None else tracked.used if tracked is not None else 0

@@ -84,7 +84,7 @@ class AttemptLog:
             )  # fmt: skip
 
     def _lie_in(self, record: AttemptRecord, partition: int) -> Lie | None:
-        state, tracked = self._state, self._state.tracked.get(record.id)
+        state, tracked = self._state, self._state.tracked.look(record.id)
         at = state.partitions.of(record.origin)
         tier = None if at is None else at.tier
         lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition)

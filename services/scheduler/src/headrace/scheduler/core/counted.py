@@ -27,6 +27,8 @@ class Counted(StrEnum):
     RETRIES_REFUSED = "retries_refused"
     DUPLICATES = "duplicates"
     GAPS = "gaps"
+    SPILLED = "spilled"
+    READ_AGAIN = "read_again"
     PREEMPTED = "preempted"
     TRIALS = "trials"
     DEATHS = "deaths"

@@ -29,7 +29,9 @@ _AGAIN_MS = 100
 
 @dataclass(slots=True, eq=False)
 class Ending:
-    """One request's end under way. `id` None: an undecodable record, which has no id; its bytes count in the window."""
+    """One request's end under way. `id` None: an undecodable record, which has no id; its bytes count in the window.
+    `lacks`: its dead letter, for this reason, can't be written before its payload is read again.
+    """
 
     id: str | None
     origin: Origin
@@ -38,6 +40,7 @@ class Ending:
     begun: bool = False
     under_way: bool = False
     not_before_ms: int = 0
+    lacks: Failure | None = None
 
 
 class Endings:
@@ -52,10 +55,23 @@ class Endings:
         if tracked.phase is Phase.WAITING:
             self._state.queue.take(tracked, Phase.ENDING)
         tracked.phase = Phase.ENDING
-        letter = [self._letter(tracked, failure)] if status is Status.DEAD_LETTERED else []
         records = self._records(tracked.record, tracked.origin, tracked.used, status, failure)
-        self._add(Ending(tracked.id, tracked.origin, deque(letter + records)))
+        ending = Ending(tracked.id, tracked.origin, deque(records))
+        if status is not Status.DEAD_LETTERED:
+            self._state.unread.pop(tracked.id, None)
+        elif tracked.received is None:
+            ending.lacks = failure
+        else:
+            ending.messages.appendleft(self._letter(tracked, tracked.received, failure))
+        self._add(ending)
         self._state.count(OF_END[status])
+
+    def payload_came(self, tracked: Tracked) -> None:
+        """Its bytes were read again: a dead letter may have waited for them."""
+        ending = self._endings.get(tracked.origin)
+        if ending is not None and ending.lacks is not None and tracked.received is not None:
+            ending.messages.appendleft(self._letter(tracked, tracked.received, ending.lacks))
+            ending.lacks = None
 
     def expire(self, tracked: Tracked, kind: FailureKind, detail: str = "") -> None:
         """It waited too long, or its deadline passed or can't be kept. `detail`: a better sentence than the table's."""
@@ -102,11 +118,14 @@ class Endings:
         for ending in list(self._endings.values()):
             if ending.id is not None and ending.id not in self._state.tracked:
                 del self._endings[ending.origin]  # a worker's late outcome has finished it meanwhile
-            elif not (begin or ending.begun):
+            elif not (begin or ending.begun) or ending.lacks is not None:
                 continue
             elif not ending.under_way and self._state.now.boot_ms >= ending.not_before_ms:
                 ending.begun = ending.under_way = True
                 self._state.send(ending.messages[0], ending)
+
+    def __len__(self) -> int:
+        return len(self._endings)
 
     @property
     def waiting(self) -> bool:
@@ -132,12 +151,12 @@ class Endings:
         else:
             self._finishing.finish(ending.id, ending.origin)
 
-    def _letter(self, tracked: Tracked, failure: Failure) -> Message:
+    def _letter(self, tracked: Tracked, received: Received, failure: Failure) -> Message:
         state, known = self._state, self._state.retrying.get(tracked.id)
         keys = () if known is None else known.deaths
         deaths = tuple(state.suspects.deaths[key] for key in keys if key in state.suspects.deaths)
         return dead_letter_message(
-            state.setting, tracked.received, failure, state.now, tracked.record, tracked.used, deaths
+            state.setting, received, failure, state.now, tracked.record, tracked.used, deaths
         )
 
     def _records(

@@ -43,7 +43,7 @@ class Estimating:
 
     def learn(self, record: AttemptRecord) -> None:
         """From an attempt. Call while its request is still tracked."""
-        tracked = self._state.tracked.get(record.id)
+        tracked = self._state.tracked.look(record.id)
         if tracked is None or record.status is not Status.SUCCEEDED or not is_told(record.usage):
             return
         tokens = record.usage.completion_tokens // max(1, tracked.record.choices)
@@ -51,7 +51,7 @@ class Estimating:
 
     def measure(self, record: AttemptRecord) -> None:
         """How fast the pool is, from all attempts that made tokens, the cut off ones too: else only the quick would count."""
-        tracked, times, usage = self._state.tracked.get(record.id), record.times, record.usage
+        tracked, times, usage = self._state.tracked.look(record.id), record.times, record.usage
         if times.started_ms is None or times.finished_ms is None or not is_told(usage):
             return
         first_ms = None if times.first_token_ms is None else times.first_token_ms - times.started_ms

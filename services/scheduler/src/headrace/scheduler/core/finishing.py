@@ -29,7 +29,7 @@ class Finishing:
         state.suspects.leave(request_id)
         state.cancels.ended(request_id)
         state.overdue.discard(request_id)
-        tracked = state.tracked.pop(request_id, None)
+        tracked = state.tracked.pop(request_id)
         if tracked is not None:
             self._forget(tracked)
 
@@ -44,5 +44,7 @@ class Finishing:
             self._state.queue.take(tracked, Phase.FINISHED)
         tracked.phase = Phase.FINISHED
         self.finish_offset(tracked.origin)
-        partition = self._state.partitions.by_place[Place(tracked.origin.topic, tracked.origin.partition)]
-        partition.drop(len(tracked.value))
+        self._state.unread.pop(tracked.id, None)
+        if tracked.whole:
+            partition = self._state.partitions.by_place[Place(tracked.origin.topic, tracked.origin.partition)]
+            partition.drop(len(tracked.value))

@@ -113,7 +113,7 @@ class Holding:
         return sum(self._load_of(each, limits).so_far for each in held if each.tokens)
 
     def _took(self, record: AttemptRecord, limits: BackendLimits, began_ms: int, ended_ms: int) -> None:
-        first_ms, tracked = record.times.first_token_ms, self._state.tracked.get(record.id)
+        first_ms, tracked = record.times.first_token_ms, self._state.tracked.look(record.id)
         limits.latencies.took(
             whole_ms=max(0, ended_ms - began_ms),
             first_ms=None if first_ms is None else max(0, first_ms - began_ms),

@@ -8,8 +8,8 @@ from typing import TypedDict
 import msgspec
 
 from headrace.bus.dead_letters import reason_of
-from headrace.bus.messages import Headers, Received
-from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode
+from headrace.bus.messages import Received
+from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import Lie, lie_in_request
 from headrace.contracts.lifecycle import Status
@@ -22,11 +22,12 @@ from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.decisions.pick_next import order_of
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.state.partitions import RequestPartition
-from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.tracked import Phase, Tracked, trace_of
 
 
 class _Place(TypedDict):
@@ -48,9 +49,10 @@ class Intake:
         *,
         returning: Returning,
         estimating: Estimating,
+        spilling: Spilling,
     ) -> None:
         self._state, self._finishing, self._endings = state, finishing, endings
-        self._returning, self._estimating = returning, estimating
+        self._returning, self._estimating, self._spilling = returning, estimating, spilling
 
     def read(self, received: Received) -> None:
         """One record of a request topic."""
@@ -146,7 +148,7 @@ class Intake:
             record=record,
             origin=origin,
             received=received,
-            trace=_trace_of(received.headers),
+            trace=trace_of(received.headers),
             order=order_of(record, received.offset, tier.queue_timeout),
             charge=self._estimating.charge_of(record),
             phase=Phase.DELAYED,
@@ -168,7 +170,7 @@ class Intake:
             self._returning.end(tracked, kind)
         elif tracked.due_boot_ms > self._state.now.boot_ms:
             self._returning.wait_until_due(tracked)
-        else:
+        elif not self._spilling.spills(tracked):
             self._returning.wait(tracked)
 
     def _gave_up(self, tracked: Tracked) -> FailureKind | None:
@@ -178,7 +180,3 @@ class Intake:
             return None if before is None else before.gave_up
         exhausted = before.attempts >= self._state.setting.pool_policy.max_attempts and not before.deaths
         return FailureKind.ATTEMPTS_EXHAUSTED if exhausted else None
-
-
-def _trace_of(headers: Headers) -> Headers:
-    return tuple(header for header in headers if header[0] in TRACE_HEADERS)

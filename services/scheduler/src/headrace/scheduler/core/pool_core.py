@@ -32,6 +32,7 @@ from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.setting import Setting
+from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
 from headrace.scheduler.core.telling import Telling
@@ -56,9 +57,11 @@ class PoolCore:
         self._holding = Holding(state, estimating)
         returning = Returning(state, self._endings, suspicion)
         self._commands = Commands(state, returning, self._endings)
+        self._spilling = Spilling(state, self._endings)
         self._intake = Intake(
-            state, self._finishing, self._endings, returning=returning, estimating=estimating
-        )
+            state, self._finishing, self._endings, returning=returning, estimating=estimating,
+            spilling=self._spilling,
+        )  # fmt: skip
         self._attempts = AttemptLog(
             state, self._finishing, returning, self._commands, self._endings, suspicion, estimating, self._holding,
         )  # fmt: skip
@@ -161,6 +164,7 @@ class PoolCore:
             for received in inputs.records:
                 if self._order[received.topic] == kind:
                     self._kinds[kind](received)
+        self._spilling.read(inputs.read_again)
         self._rates.completed(state.out.counts.get(Counted.ATTEMPTS_DONE, 0))
 
     def _confirmed(self, confirmation: Confirmation) -> None:
@@ -186,6 +190,7 @@ class PoolCore:
         self._control.sweep()
         self._when_to_trim.due()
         self._unfinished = self._releasing.release()
+        self._spilling.turn()
         if self._checkpoints.in_charge:
             self._endings.pump()
 
@@ -203,16 +208,17 @@ class PoolCore:
         state.out.ask_ends = state.ends.ask()
         self._decide_pauses()
         state.out.busy = self._endings.waiting or self._checkpoints.under_way or state.ends.waiting
-        state.out.busy |= self._leaving.under_way
+        state.out.busy |= self._leaving.under_way or self._spilling.under_way
         state.out.wake_ms = self._wake_ms()
 
     def _decide_pauses(self) -> None:
         """What opens the gate must not stand behind a backlog of requests, so none is read before it is open."""
         state = self.state
         resume_ms = ms(state.setting.timings.resume)
-        for partition in state.partitions.by_place.values():
-            if partition.paused or partition.records:
-                partition.decide(state.setting.window, state.now.boot_ms, resume_ms)
+        for place, partition in state.partitions.by_place.items():
+            spilled = state.spilled.count_of(place)
+            if partition.paused or partition.records or spilled:
+                partition.decide(state.setting.window, state.now.boot_ms, resume_ms, spilled)
         state.out.paused = state.partitions.paused() if state.open else set(state.partitions.by_place)
 
     def _wake_ms(self) -> int:
@@ -221,7 +227,8 @@ class PoolCore:
         if self._unfinished:
             return now.boot_ms
         expiry_ms, retry_ms = self.state.expiries.next_ms(), self.state.delays.next_ms()
-        waits = [0 if expiry_ms is None else expiry_ms - now.wall_ms]
+        spilled_ms = self.state.spilled.next_ms()
+        waits = [0 if each is None else each - now.wall_ms for each in (expiry_ms, spilled_ms)]
         waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]
         waits += [] if self._headroom.next_ms is None else [self._headroom.next_ms - now.boot_ms]
         return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])

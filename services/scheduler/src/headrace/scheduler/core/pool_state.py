@@ -26,9 +26,11 @@ from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
+from headrace.scheduler.state.requests import Requests
 from headrace.scheduler.state.retry_budgets import RetryBudgets
 from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.speeds import Speeds
+from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -74,7 +76,9 @@ class PoolState:
     lease_ms: int = -(10**12)
     open: bool = False
     greater_epoch: int | None = None
-    tracked: dict[str, Tracked] = field(default_factory=dict)
+    spilled: Spilled = field(default_factory=Spilled)
+    unread: dict[str, Tracked] = field(default_factory=dict)
+    """Those in memory whose payload is in the log alone: whoever wants them to run must have it read again."""
     held: HeldAttempts = field(default_factory=HeldAttempts)
     missing: dict[str, HeldAttempt] = field(default_factory=dict)
     workers: Workers = field(default_factory=Workers)
@@ -114,18 +118,24 @@ class PoolState:
     dirty: set[str] = field(default_factory=set)
     """Keys of `retrying/`, `death/`, `recent/` and `settled/` records to be written with the next checkpoint."""
     out: Outputs = field(default_factory=Outputs)
+    tracked: Requests = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tracked = Requests(self.spilled)
+        self.tracked.came_back = self._came_back
 
     @classmethod
     def empty(cls, setting: Setting, epoch: int) -> "PoolState":
         """A pool of which nothing is known yet."""
         weights = {name: tenant.weight for name, tenant in setting.policy.tenants.items()}
         accounts = Accounts(tier_shares(setting.policy.tiers), weights)
-        partitions = setting.policy.topics.tenant_partitions
+        partitions, spilled = setting.policy.topics.tenant_partitions, Spilled()
         return cls(
             setting=setting,
             epoch=epoch,
             accounts=accounts,
-            queue=FairQueue(accounts),
+            queue=FairQueue(accounts, spilled),
+            spilled=spilled,
             partitions=RequestPartitions(setting.request_topics(), partitions),
             lengths=AnswerLengths(setting.pool_policy.default_max_tokens),
             attempts_read=dict.fromkeys(range(partitions), 0),
@@ -213,3 +223,13 @@ class PoolState:
     def is_finished(self, request_id: str, origin: Origin) -> bool:
         """Whether a request has reached its end, as far as is known."""
         return request_id in self.recent or self.partitions.is_finished(origin)
+
+    def in_memory_again(self, tracked: Tracked) -> None:
+        """It has waited among the spilled, and waits in memory now."""
+        self.queue.enter(tracked)
+        self.expiries.put(tracked)
+        self.ages[tracked.record.tier].put(tracked)
+
+    def _came_back(self, tracked: Tracked) -> None:
+        self.unread[tracked.id] = tracked
+        self.in_memory_again(tracked)

@@ -74,7 +74,7 @@ class Quarantine:
 
     def _ready(self, request_id: str) -> Tracked | None:
         tracked = self._state.tracked.get(request_id)
-        if tracked is None or tracked.phase is not Phase.DELAYED:
+        if tracked is None or tracked.phase is not Phase.DELAYED or not tracked.whole:
             return None
         return tracked if tracked.due_boot_ms <= self._state.now.boot_ms else None
 

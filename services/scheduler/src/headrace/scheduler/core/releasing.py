@@ -27,6 +27,9 @@ _Loaded = tuple[tuple[int, int, str], Candidate, Worker]
 MOST_DROPS = 32
 """For one slot, in one step: a queue of many that are too late must not hold up reports and answers."""
 
+_MOST_ENDINGS = 2_000
+"""Beside so many that are being written, no spilled request's time-out is told: a flood may expire at one instant."""
+
 
 class Releasing:
     """Fills the slots."""
@@ -51,7 +54,9 @@ class Releasing:
     def expire(self) -> None:
         """End what has waited too long, wherever in the queue it stands; tell the workers of what is late."""
         state = self._state
-        for tracked in state.expiries.due(state.now.wall_ms):
+        room = max(0, _MOST_ENDINGS - len(self._endings))
+        spilled = (state.tracked[each] for each in state.spilled.due(state.now.wall_ms, room))
+        for tracked in (*spilled, *state.expiries.due(state.now.wall_ms)):
             if tracked.phase is Phase.HELD:
                 state.overdue.add(tracked.id)
                 continue

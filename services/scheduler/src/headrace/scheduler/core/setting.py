@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Place
 from headrace.contracts.policy import Policy, PoolPolicy
 from headrace.contracts.topics import TopicKind, TopicNames
+from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.timings import Timings
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What doesn't change while a pool is owned. `random` gives numbers in [0, 1)."""
+    """What doesn't change while a pool is owned. `random` gives numbers in [0, 1). `spill` None: all is kept whole."""
 
     pool: str
     owner: str
@@ -21,6 +22,7 @@ class Setting:
     timings: Timings
     window: Window
     random: Callable[[], float]
+    spill: SpillBounds | None = None
     replicas: tuple[str, ...] = ()
     """Names of all scheduler replicas; empty: not told."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)

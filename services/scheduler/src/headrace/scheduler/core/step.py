@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.bus.messages import Message, Place, Received
-from headrace.bus.ports import Confirmation
+from headrace.bus.ports import Confirmation, Run, RunRead
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding
 
@@ -19,6 +19,8 @@ class Inputs:
     committed: bool = False
     trimmed: Mapping[Place, int] | None = None
     """Where the logs begin that were to be trimmed last; empty when that failed."""
+    read_again: Sequence[RunRead] = ()
+    """Runs of `requests` that were to be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Outputs:
     stop: str | None = None
     released: bool = False
     trim: dict[Place, int] = field(default_factory=dict)
+    read_again: list[Run] = field(default_factory=list)
     undelivered: int | None = None
     checkpoint_ms: int | None = None
     backends: tuple[BackendFigures, ...] | None = None

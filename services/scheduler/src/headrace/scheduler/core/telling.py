@@ -50,8 +50,7 @@ class Telling:
             state.send(message_of(state.setting.place(TopicKind.QUEUE_STATE), told, key=key))
 
     def _of(self, tier: str, held: int, limit: int) -> QueueState:
-        state, oldest = self._state, self._state.ages[tier].first()
-        waited = 0 if oldest is None else max(0, state.now.wall_ms - oldest.record.accepted_ms)
+        state, waited = self._state, self._oldest_wait_ms(tier)
         paused = [p for p in state.partitions.by_place.values() if p.tier == tier and p.paused]
         waiting, fits = state.queue.backlog_of_tier(tier), self._fits(tier)
         return QueueState(
@@ -69,8 +68,16 @@ class Telling:
             backlog=waiting.cost // _UNIT,
             may_wait=None if fits is None else -(-fits // _UNIT),
             served_milli=self._rates.of_tier(tier) * 1_000 // _UNIT,
+            spilled=state.spilled.count_of_tier(tier),
             tenants=self._tenants(tier),
         )
+
+    def _oldest_wait_ms(self, tier: str) -> int:
+        state, oldest = self._state, self._state.ages[tier].first()
+        accepted = [] if oldest is None else [oldest.record.accepted_ms]
+        spilled_ms = state.spilled.oldest_ms(tier)
+        accepted += [] if spilled_ms is None else [spilled_ms]
+        return max((0, *(state.now.wall_ms - each for each in accepted)))
 
     def _fits(self, tier: str) -> int | None:
         """The cost that may wait in a tier; None while it isn't known how fast the pool works."""

@@ -83,7 +83,7 @@ class WorkerLog:
             return None if partition is None else partition.tier
 
         def tenant_of(request_id: str) -> str | None:
-            tracked = state.tracked.get(request_id)
+            tracked = state.tracked.look(request_id)
             return None if tracked is None else tracked.record.tenant
 
         lanes = state.setting.policy.topics.lanes

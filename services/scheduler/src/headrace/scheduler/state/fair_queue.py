@@ -1,89 +1,73 @@
 """The requests that wait, in the order in which they are to run: tiers, in them tenants, in them requests.
 
 Used by the core. Heaps with lazy deletion: an entry counts only while what it says is still so. O(log T + log n) a pick.
-Invariant: a request is picked only in phase WAITING, and each waiting request has exactly one entry that counts; its charge
-doesn't change while it waits.
+Invariant: a request is picked only in phase WAITING, and each waiting request has exactly one entry that counts, here or in
+state.spilled; its charge doesn't change while it waits. Who must be read again first is passed over, and keeps its turn.
 """
 
 from collections.abc import Set
-from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
-from headrace.scheduler.decisions.pick_next import OrderKey, lifted, most_in_flight, pick_tier
+from headrace.scheduler.decisions.pick_next import lifted, most_in_flight, pick_tier
+from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.spilled import Spilled, Whose
+from headrace.scheduler.state.tenant_queue import TenantQueue, TierQueue, Waiting
 from headrace.scheduler.state.tracked import Phase, Tracked
-
-
-class Waiting(NamedTuple):
-    """So many requests, and their cost in micro service units."""
-
-    requests: int
-    cost: int
-
-
-@dataclass(slots=True)
-class _TenantQueue:
-    heap: list[tuple[OrderKey, int, Tracked]] = field(default_factory=list)
-    waiting: int = 0
-    cost: int = 0
-
-
-@dataclass(slots=True)
-class _TierQueue:
-    tenants: dict[str, _TenantQueue] = field(default_factory=dict)
-    heap: list[tuple[int, str]] = field(default_factory=list)
-    waiting: int = 0
-    cost: int = 0
-    weight: int = 0
-    """Of all tenants with waiting requests."""
 
 
 class FairQueue:
     """Waiting requests of one pool."""
 
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
-        self._tiers = {name: _TierQueue() for name in accounts.tiers}
+    def __init__(self, accounts: Accounts, spilled: Spilled) -> None:
+        self._accounts, self._spilled = accounts, spilled
+        self._tiers = {name: TierQueue() for name in accounts.tiers}
         self._entries = 0
+        self.hungry: dict[Whose, None] = {}
+        """Tenants that have spilled, and of whom something came or went since somebody looked last."""
         accounts.moved = self.touch
 
     def put(self, request: Tracked) -> None:
         """Let it wait. Its tenant and tier are lifted when they become backlogged by it."""
         request.phase = Phase.WAITING
-        name, tenant = request.record.tier, request.record.tenant
-        tier = self._tiers[name]
-        if not tier.waiting:
-            self._accounts.lift_tier(name)
-        queue = tier.tenants.get(tenant)
-        if queue is None:
-            self._lift(name, tenant)
-            queue = tier.tenants[tenant] = _TenantQueue()
-            tier.weight += self._accounts.weight_of(tenant)
-            self.touch(name, tenant)
+        self._queue_for(request)
+        self.enter(request)
+
+    def put_spilled(self, request: Tracked) -> None:
+        """Let it wait among the spilled, where it is already."""
+        request.phase = Phase.WAITING
+        self._queue_for(request)
+        self.hungry[request.record.tier, request.record.tenant] = None
+
+    def enter(self, request: Tracked) -> None:
+        """It has waited among the spilled, and is in memory now."""
         self._entries += 1
-        heappush(queue.heap, (request.order, self._entries, request))
-        for each in (queue, tier):
-            each.waiting += 1
-            each.cost += request.charge
+        self._tiers[request.record.tier].tenants[request.record.tenant].enter(request, self._entries)
+
+    def payload_came(self, request: Tracked) -> None:
+        """It waits in memory, and its payload was read again."""
+        self._tiers[request.record.tier].tenants[request.record.tenant].payload_came(request)
 
     def take(self, request: Tracked, phase: Phase) -> None:
         """It waits no longer: it has been dispatched, is ending or has finished."""
         if request.phase is not Phase.WAITING:
             raise ValueError(f"{request.record.id} isn't waiting, it is {request.phase.name}")
         request.phase = phase
-        tier = self._tiers[request.record.tier]
-        queue = tier.tenants[request.record.tenant]
+        name, tenant = request.record.tier, request.record.tenant
+        tier = self._tiers[name]
+        queue = tier.tenants[tenant]
         for each in (queue, tier):
             each.waiting -= 1
             each.cost -= request.charge
+        queue.left(request)
         if not queue.waiting:
-            del tier.tenants[request.record.tenant]
-            tier.weight -= self._accounts.weight_of(request.record.tenant)
-        elif len(queue.heap) > 2 * queue.waiting + 64:
-            queue.heap = [entry for entry in queue.heap if entry[2].phase is Phase.WAITING]
-            heapify(queue.heap)
+            del tier.tenants[tenant]
+            tier.weight -= self._accounts.weight_of(tenant)
+            return
+        queue.clean()
+        if self._spilled.has(name, tenant):
+            self.hungry[name, tenant] = None
 
     def touch(self, tier: str, tenant: str) -> None:
         """The tenant's counter has moved: enter it anew where it is backlogged."""
@@ -95,7 +79,8 @@ class FairQueue:
                 heapify(queue.heap)
 
     def next(self, slots: int, closed: Set[str] = frozenset()) -> Tracked | None:
-        """The request to run next, still waiting; None when nobody waits but in tiers that are closed now.
+        """The request to run next, still waiting; None when nobody waits but in tiers that are closed now, or who must be
+        read again first.
 
         `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
         to who is served in their place: they had their part of the slots, and credit for the rest would set others back.
@@ -105,22 +90,45 @@ class FairQueue:
             for name, tier in self._tiers.items()
             if tier.waiting and name not in closed
         }
-        chosen = pick_tier(tags)
-        if chosen is None:
-            return None
-        tier = self._tiers[chosen]
-        return self._first_of(tier.tenants[self._next_tenant(chosen, tier, slots)])
+        while (chosen := pick_tier(tags)) is not None:
+            tier = self._tiers[chosen]
+            tenant = self._next_tenant(chosen, tier, slots)
+            if tenant is not None:
+                return self._first_of(chosen, tenant)
+            del tags[chosen]
+        return None
 
     def ahead_of(self, request: Tracked) -> Waiting:
-        """What of the same tenant and tier goes before this one. Linear; for answers to queries."""
-        queue = self._tiers[request.record.tier].tenants.get(request.record.tenant, _TenantQueue())
+        """What of the same tenant and tier goes before this one. Linear in what is in memory; for answers to queries."""
+        name, tenant = request.record.tier, request.record.tenant
+        queue = self._tiers[name].tenants.get(tenant, TenantQueue())
         live = {entry[2].id: entry[2] for entry in queue.heap if entry[2].phase is Phase.WAITING}
         ahead = [other.charge for other in live.values() if other.order < request.order]
-        return Waiting(len(ahead), sum(ahead))
+        spilled = self._spilled.ahead(name, tenant, request.order)
+        return Waiting(len(ahead) + spilled.requests, sum(ahead) + spilled.cost)
+
+    def in_memory(self, tier: str, tenant: str) -> Amount:
+        """What of a tenant waits in memory, with its payload."""
+        return self._tiers[tier].tenants.get(tenant, TenantQueue()).in_memory
+
+    def next_is_here(self, tier: str, tenant: str) -> bool:
+        """Whether what is next of a tenant is in memory, with its payload."""
+        return self._first_of(tier, tenant) is not None
+
+    def goes_first(self, request: Tracked) -> bool:
+        """Whether it goes before all of its tenant that is in memory."""
+        queue = self._tiers[request.record.tier].tenants.get(request.record.tenant)
+        first = None if queue is None else queue.first()
+        return first is None or request.order < first.order
+
+    def goes_before_spilled(self, request: Tracked) -> bool:
+        """Whether it goes before all that its tenant has spilled."""
+        first = self._spilled.first(request.record.tier, request.record.tenant)
+        return first is None or request.order < first
 
     def backlog(self, tier: str, tenant: str) -> Waiting:
         """What of a tenant waits in a tier."""
-        queue = self._tiers[tier].tenants.get(tenant, _TenantQueue())
+        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
         return Waiting(queue.waiting, queue.cost)
 
     def backlog_of_tier(self, tier: str) -> Waiting:
@@ -161,32 +169,54 @@ class FairQueue:
         least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if tier.tenants else []
         self._accounts.lift(name, tenant, lifted(0, least, accounts.largest_tag))
 
-    def _next_tenant(self, name: str, tier: _TierQueue, slots: int) -> str:
+    def _queue_for(self, request: Tracked) -> None:
+        name, tenant = request.record.tier, request.record.tenant
+        tier = self._tiers[name]
+        if not tier.waiting:
+            self._accounts.lift_tier(name)
+        queue = tier.tenants.get(tenant)
+        if queue is None:
+            self._lift(name, tenant)
+            queue = tier.tenants[tenant] = TenantQueue()
+            tier.weight += self._accounts.weight_of(tenant)
+            self.touch(name, tenant)
+        for each in (queue, tier):
+            each.waiting += 1
+            each.cost += request.charge
+
+    def _next_tenant(self, name: str, tier: TierQueue, slots: int) -> str | None:
+        """None: all who may be served must be read again first."""
         passed: dict[str, int] = {}
-        while len(passed) < len(tier.tenants):
-            chosen = self._least_tenant(name, tier)
-            most = most_in_flight(self._accounts.weight_of(chosen), tier.weight, slots)
-            if self._accounts.of(name, chosen).in_flight < most:
-                break
-            passed[chosen] = heappop(tier.heap)[0]
-        else:
-            chosen = next(
-                iter(passed)
-            )  # all have what they may, as after slots were lost: then it is no limit
-        for tenant, counter in passed.items():
+        unread: dict[str, int] = {}
+        chosen = None
+        while chosen is None and len(passed) + len(unread) < len(tier.tenants):
+            least = self._least_tenant(name, tier)
+            most = most_in_flight(self._accounts.weight_of(least), tier.weight, slots)
+            if self._accounts.of(name, least).in_flight >= most:
+                passed[least] = heappop(tier.heap)[0]
+            elif self._first_of(name, least) is None:
+                unread[least] = heappop(tier.heap)[0]
+            else:
+                chosen = least
+        if chosen is None:  # no other can be served now, as after slots were lost: then it is no limit
+            chosen = next((tenant for tenant in passed if self._first_of(name, tenant) is not None), None)
+        for tenant, counter in (passed | unread).items():
             heappush(tier.heap, (counter, tenant))
-            self._accounts.lift(name, tenant, self._accounts.of(name, chosen).value)
+        if chosen is not None:
+            for tenant in passed:
+                self._accounts.lift(name, tenant, self._accounts.of(name, chosen).value)
         return chosen
 
-    def _least_tenant(self, name: str, tier: _TierQueue) -> str:
+    def _least_tenant(self, name: str, tier: TierQueue) -> str:
         while True:
             value, tenant = tier.heap[0]
             if tenant in tier.tenants and self._accounts.of(name, tenant).value == value:
                 return tenant
             heappop(tier.heap)
 
-    @staticmethod
-    def _first_of(queue: _TenantQueue) -> Tracked:
-        while queue.heap[0][2].phase is not Phase.WAITING:
-            heappop(queue.heap)
-        return queue.heap[0][2]
+    def _first_of(self, name: str, tenant: str) -> Tracked | None:
+        """What is next of a tenant; None: its payload must be read again first."""
+        found = self._tiers[name].tenants[tenant].first()
+        if found is None or not found.whole or not self.goes_before_spilled(found):
+            return None
+        return found

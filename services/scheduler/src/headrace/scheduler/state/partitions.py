@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Place, Received
 from headrace.contracts.checkpoints import Finished
 from headrace.contracts.values import Origin
+from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.when_to_pause import OVERHEAD, Window, paused_since
 from headrace.scheduler.state.offsets import FinishedOffsets
 
@@ -76,8 +77,12 @@ class RequestPartition:
         """Whether it isn't read at present."""
         return self.paused_ms is not None
 
-    def decide(self, window: Window, boot_ms: int, resume_after_ms: int) -> None:
-        """Pause or resume by the watermarks; a pause lasts `resume_after_ms` at least."""
+    def free(self, window: Window) -> Amount:
+        """What the window would still take."""
+        return Amount(max(0, window.high_records - self.records), max(0, window.high_bytes - self.size))
+
+    def decide(self, window: Window, boot_ms: int, resume_after_ms: int, spilled: int = 0) -> None:
+        """Pause or resume by the watermarks; a pause lasts `resume_after_ms` at least. `spilled`: requests."""
         self.paused_ms = paused_since(
             self.paused_ms,
             records=self.records,
@@ -85,6 +90,7 @@ class RequestPartition:
             window=window,
             boot_ms=boot_ms,
             resume_after_ms=resume_after_ms,
+            spilled=spilled,
         )
 
 

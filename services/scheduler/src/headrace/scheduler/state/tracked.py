@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from headrace.bus.messages import Headers, Received
+from headrace.contracts.codec import TRACE_HEADERS
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin
@@ -22,16 +23,17 @@ class Phase(Enum):
 
 @dataclass(slots=True, eq=False)
 class Tracked:
-    """One request with its payload, kept until it is finished: a retry is the same record again.
+    """One request, kept until it is finished: a retry is the same record again.
 
-    `received` is the record as it was read, for the value and for a dead letter; `charge` is what it was expected to cost
+    `received` is the record as it was read, for the value and for a dead letter; None: it was spilled, and stands in the log
+    alone, so that `record` has what decisions need and `trace` nothing. `charge` is what it was expected to cost
     when it was read or last dispatched, in micro service units; `used` counts attempts used up; it may run from `due_boot_ms`
     (ms since boot) on; `last` is the greatest attempt known; `trace` the trace headers to pass on.
     """
 
     record: RequestRecord
     origin: Origin
-    received: Received
+    received: Received | None
     trace: Headers
     order: OrderKey
     charge: int
@@ -47,6 +49,18 @@ class Tracked:
         return self.record.id
 
     @property
+    def whole(self) -> bool:
+        """Whether its payload is in memory."""
+        return self.received is not None
+
+    @property
     def value(self) -> bytes:
-        """The caller's payload."""
+        """The caller's payload. Raises ValueError while that is in the log alone."""
+        if self.received is None:
+            raise ValueError(f"the payload of {self.record.id} hasn't been read again yet")
         return self.received.value or b""
+
+
+def trace_of(headers: Headers) -> Headers:
+    """The trace headers to pass on."""
+    return tuple(header for header in headers if header[0] in TRACE_HEADERS)
