@@ -11,6 +11,7 @@ from tests.simulation.mutants.answers import ANSWERS
 from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
 from tests.simulation.mutants.endings import ENDINGS
+from tests.simulation.mutants.ends import ENDS
 from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.limits import LIMITS
 from tests.simulation.mutants.mutant import Mutant
@@ -25,6 +26,7 @@ from tests.simulation.world.run import run_seed, silent_logs
 
 EVERY: tuple[Mutant, ...] = (
     *OWNERSHIP,
+    *ENDS,
     *LEASES,
     *DRAINS,
     *OUTCOMES,

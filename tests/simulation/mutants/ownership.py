@@ -32,10 +32,11 @@ def state_is_read_before_the_claim(patches: Patches) -> None:
     """The end up to which it is read is asked for before the fence."""
 
     def claim(self: Claiming, wait: Any) -> None:  # noqa: ARG001
-        setting, warm = self._setting, self.warm
+        setting, place = self._setting, self.warm.log.place
         if not hasattr(self, "early"):
-            self.early = warm.ends.ask([warm.log.place, *setting.logs()]), warm.topics.ask()  # type: ignore[attr-defined]
-        elif self.early[0].answer() is not None and self.state.claim():
+            self.early = self.warm.ends.ask([place, *setting.logs()]), self.warm.topics.ask()  # type: ignore[attr-defined]
+        elif (ends := self.early[0].answer()) is not None and self.state.claim():
+            self._proved[place] = ends[place] - 1
             self._asked = self.early
 
     patches.set(Claiming, "_claim", claim)
@@ -74,7 +75,7 @@ def ends_are_noted_before_the_answers(patches: Patches) -> None:
         if self._ends is None:
             self._note_ends()
         if self._boots is None:
-            if self._workers_end is not None and state.workers_read >= self._workers_end:
+            if self._ticking.reads_its_own:
                 self._boots = {worker.boot for worker in state.workers.live.values()}
                 state.caught_up = True
         elif not self.unanswered and len(self._ends or {}) == len(self._places()) and self._read_up():

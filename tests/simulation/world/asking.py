@@ -60,7 +60,8 @@ class SimEnds:
 
         def ends() -> dict[Place, int]:
             _check(self._process, asked)
-            return {place: self._process.stage.broker.logs[place].end for place in asked}
+            stage = self._process.stage
+            return {place: stage.weather.stale_end(stage.broker.logs[place].end) for place in asked}
 
         return SimAsked(self._process, ends)
 

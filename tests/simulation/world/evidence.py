@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.bus.messages import Place
+from headrace.bus.messages import Place, Received
 from headrace.contracts.codec import decode
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.reports import Report, Tick
@@ -42,14 +42,14 @@ class Evidence:
             self.firsts.setdefault(request_id, where)
 
     def of(self, kind: TopicKind) -> list[tuple[int, Any]]:
-        """(virtual ms, record) of all of a topic, partition by partition in log order."""
+        """(virtual ms, record) of all of a topic but barriers, partition by partition in log order."""
         topic = place(kind).topic
         return [
             (entry.at_ms, decode(kind, entry.received.header))
             for where, log in self.stage.broker.logs.items()
             if where.topic == topic
             for entry in log.entries
-            if entry.received is not None
+            if entry.received is not None and not _is_barrier(entry.received)
         ]
 
     def ended_at(self) -> Iterator[tuple[str, int]]:
@@ -64,16 +64,27 @@ class Evidence:
         """The request that stands there; None: what stands there is none."""
         entry = self.stage.broker.logs[Place(topic, partition)].entries[offset]
         header = None if entry.received is None else entry.received.header
-        if header is None or not header.startswith(b'{"type"'):
+        if entry.received is None or header is None or _is_barrier(entry.received):
+            return None
+        if not header.startswith(b'{"type"'):
             return None
         record: RequestRecord = decode(TopicKind.REQUESTS, header)
         return record
 
+    def barriers(self) -> Iterator[tuple[str, int, int]]:
+        """Where among the requests an owner only asked for the end of the log."""
+        for log in self._request_logs():
+            for offset, entry in enumerate(log.entries):
+                if entry.received is not None and _is_barrier(entry.received):
+                    yield log.place.topic, log.place.partition, offset
+
     def undecodable(self) -> Iterator[int]:
-        """The offsets at which no request stands."""
+        """The offsets at which neither a request nor a barrier stands."""
+        barriers = set(self.barriers())
         for log in self._request_logs():
             for offset in range(log.end):
-                if self.request_at(log.place.topic, log.place.partition, offset) is None:
+                where = (log.place.topic, log.place.partition, offset)
+                if self.request_at(*where) is None and where not in barriers:
                     yield offset
 
     def _first_results(self) -> dict[str, list[ResultRecord]]:
@@ -110,6 +121,10 @@ class Evidence:
     def _request_logs(self) -> list[Log]:
         topics = {place(TopicKind.REQUESTS, tier=tier).topic for tier in TIERS}
         return [log for where, log in self.stage.broker.logs.items() if where.topic in topics]
+
+
+def _is_barrier(received: Received) -> bool:
+    return (received.header or b"").startswith(b'{"type":"barrier"')
 
 
 def text_of(body: object) -> str | None:

@@ -144,7 +144,7 @@ def _finished(facts: Evidence) -> Iterator[str]:
     letters: dict[tuple[str, int, int], int] = {}
     for at_ms, letter in facts.of(TopicKind.DLQ):
         letters.setdefault((letter.topic, letter.partition, letter.offset), at_ms)
-    told: set[tuple[str, int, int]] = set()
+    told = set(facts.barriers())
     for at_ms, record in facts.of(TopicKind.STATE):
         if not isinstance(record, Finished):
             continue

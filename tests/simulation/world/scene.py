@@ -70,6 +70,11 @@ class Scene(World):
         """Those who claim now."""
         return [s for s in self.schedulers if s.loop is not None and isinstance(s.loop.doing, Claiming)]
 
+    def has_its_barrier(self, scheduler: SimScheduler) -> bool:
+        """Whether one that claims knows where `state` ends."""
+        assert scheduler.loop is not None
+        return isinstance(scheduler.loop.doing, Claiming) and bool(scheduler.loop.doing._proved)
+
     def standby(self) -> SimScheduler:
         """A replica that isn't the owner."""
         return next(scheduler for scheduler in self.schedulers if scheduler.core is None)

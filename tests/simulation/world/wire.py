@@ -40,12 +40,19 @@ class Weather:
         self.faulty, self.calm = True, False
         self.lose_next: list[str] = []
         """Topics whose next message is lost: for written schedules."""
-        self.lost_share, self.late_share, self.lag_share = 0.0, 0.01, 0.0
+        self.lost_share, self.late_share, self.lag_share, self.stale_share = 0.0, 0.01, 0.0, 0.1
         self.topics_losing: tuple[str, ...] = ()
 
     def delay_ms(self) -> int:
         """How long a message is on its way."""
         return self.rng.choice(DELAYS_MS) if not self.calm else 1
+
+    def stale_end(self, end: int) -> int:
+        """Where a log ends, as a broker says that was paused and doesn't know yet that another leads it."""
+        if not self.faulty or end == 0 or self.rng.random() >= self.stale_share:
+            return end
+        self._seen["stale end"] += 1
+        return max(0, end - self.rng.choice((1, 3, 20)))
 
     def loses(self, place: Place) -> bool:
         """Whether this message never arrives."""

@@ -121,11 +121,14 @@ class History:
         return [entry for entry in self.entries if isinstance(entry, kind)]
 
     def records(self, topic: str) -> list[Record]:
-        """The records of `topic`, or of `topic.{pool}…`, in log order, each place once."""
+        """The records of `topic`, or of `topic.{pool}…`, in log order, each place once; but an owner's barriers, which tell
+        nothing of any request.
+        """
         places = {
             (each.topic, each.partition, each.offset): each
             for each in self.of(Record)
-            if each.topic == topic or each.topic.startswith(topic + ".")
+            if (each.topic == topic or each.topic.startswith(topic + "."))
+            and each.record.get("type") != "barrier"
         }
         return [places[place] for place in sorted(places)]
 

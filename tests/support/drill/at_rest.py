@@ -10,9 +10,12 @@ from pathlib import Path
 from headrace.devkit.engine.words import chat_tokens
 from tests.support.checker.checkpoints import is_finished, last_checkpoint
 from tests.support.checker.history import Accepted, History, Record
+from tests.support.drill.stage import ENGINE_SEEDS
 
 SHORT, MOST_LINES = 5, 3_000
 LOUDEST_LINE = 600
+LONGEST_ANSWER = 60
+"""Tokens; the load asks for fewer."""
 
 
 def some(what: str, found: Iterable[object]) -> list[str]:
@@ -56,15 +59,23 @@ def bad_ends(history: History) -> list[str]:
 
 
 def wrong_answers(history: History) -> list[str]:
-    """The engine's answer is a function of the prompt: a stored text that isn't the beginning of it is another's."""
+    """An engine's answer is a function of the prompt: a stored text that begins neither engine's is another's, or mixed."""
     prompts = {each.id: each.prompt for each in history.of(Accepted)}
-    found = []
-    for row in history.rows("results") or ():
-        if row["id"] in prompts:
-            said = "".join(islice(chat_tokens(f"user: {prompts[row['id']]}"), 60))
-            if not said.startswith(row["text"]):
-                found.append((row["id"], prompts[row["id"]], row["text"][:60]))
-    return some("an answer of another prompt", found)
+    found = [
+        (row["id"], prompts[row["id"]], row["text"][:60])
+        for row in history.rows("results") or ()
+        if row["id"] in prompts
+        and not any(said.startswith(row["text"]) for said in _answers(prompts[row["id"]]))
+    ]
+    return some("an answer of another prompt, or of two engines", found)
+
+
+def _answers(prompt: str) -> list[str]:
+    """What each engine says to it."""
+    return [
+        "".join(islice(chat_tokens(f"user: {prompt}", seed=seed), LONGEST_ANSWER))
+        for seed in ENGINE_SEEDS.values()
+    ]
 
 
 def loud_logs(folder: Path, most_lines: int = MOST_LINES) -> list[str]:

@@ -29,6 +29,8 @@ WORKERS_ENGINE = {
     "inference-worker-2": "engine-2",
     "inference-worker-3": "engine",
 }
+ENGINE_SEEDS = {"engine": 0, "engine-2": 1}
+"""Each engine says something else to a prompt, so that pieces of two attempts can't pass for one answer."""
 LIMIT = 8
 QUICK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "1000"}
 """A killed broker's partitions answer again after 3 s and not 9 s, so that a drill has time for more blows."""
@@ -72,7 +74,11 @@ def staged(folder: Path, *, postgres: bool, settings: Mapping[str, str] = QUICK)
         started.callback(cluster.stop)
         cluster.start()
         engines = {
-            name: EngineProcess("--journal", str(folder / f"{name}.jsonl"), log_path=folder / f"{name}.log")
+            name: EngineProcess(
+                *("--journal", str(folder / f"{name}.jsonl")),
+                *("--seed", str(ENGINE_SEEDS[name])),
+                log_path=folder / f"{name}.log",
+            )
             for name in ENGINES
         }
         for engine in engines.values():

@@ -1,5 +1,6 @@
 """A claim that was overtaken by another is given up; one that wasn't takes in all that was read ahead, in order."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.bus.memory import MemoryBus
-from headrace.bus.messages import Message, Received, message_of
-from headrace.bus.ports import FencedError
+from headrace.bus.messages import Message, Place, Received, message_of
+from headrace.bus.ports import Confirmation, FencedError
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.checkpoints import Finished
 from headrace.contracts.clock import Now
@@ -29,7 +30,7 @@ from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.timings import Timings
 from headrace.scheduler.warm import Warm
-from tests.support.scheduler.pure import NAMES, POOL, WALL, place, policy
+from tests.support.scheduler.pure import NAMES, POOL, WALL, World, place, policy
 
 NOW = Now(WALL, 0)
 SOON = timedelta(milliseconds=1)
@@ -71,8 +72,12 @@ class Replica:
         raise AssertionError("never claimed")
 
 
-@pytest.fixture
-def bus() -> MemoryBus:
+@pytest.fixture(name="bus")
+def bus_with_topics() -> MemoryBus:
+    return made_bus()
+
+
+def made_bus() -> MemoryBus:
     bus = MemoryBus()
     topics = bus.topics("test")
     made = policy()
@@ -100,6 +105,37 @@ def test_a_claim_that_another_overtook_stands_by_and_takes_no_log_for_cut_short(
             slow.claim()
 
 
+class OldEnds:
+    """As ports.Ends, of a broker that was paused when all logs were empty."""
+
+    def ask(self, places: Sequence[Place]) -> "OldEnds":
+        self._places = places
+        return self
+
+    def answer(self) -> dict[Place, int]:
+        return dict.fromkeys(self._places, 0)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_broker_that_lost_the_logs_hides_no_checkpoint_and_makes_no_log_too_short() -> None:
+    bus = made_bus()
+    with Replica(bus, "one") as first:
+        core = first.claim()
+        producer = bus.loop_producer("test", delivery_timeout=timedelta(seconds=1))
+        producer.send(Message(REQUESTS.topic, REQUESTS.partition, b"{}"), None)
+        core.state.partitions.by_place[REQUESTS].finish(0)
+        state = first._claiming.state
+        state.begin(core._checkpoints._changed())
+        assert state.committed()
+    with Replica(bus, "two") as second:
+        second._claiming.warm.ends = OldEnds()
+        core = second.claim()
+    assert core.state.epoch == 2
+    assert 0 in core.state.partitions.by_place[REQUESTS].finished
+
+
 def test_a_log_that_ends_before_its_checkpoint_is_still_noticed(bus: MemoryBus) -> None:
     with Replica(bus, "one") as first:
         core = first.claim()
@@ -111,16 +147,35 @@ def test_a_log_that_ends_before_its_checkpoint_is_still_noticed(bus: MemoryBus) 
         second.claim()
 
 
+def notices_until_open(core: PoolCore) -> list[Notice]:
+    """What it tells until its gate is open, where nobody else is and whatever it sends is in the log at once."""
+    world, told, records, confirmations = (
+        World(1, faults_end_ms=0),
+        list[Notice](),
+        list[Received](),
+        list[Confirmation](),
+    )
+    while not core.state.open:
+        out = core.step(Inputs(records, confirmations), NOW)
+        told += out.notices
+        confirmations = [
+            Confirmation(send.token, send.message.place, world.append(send.message)) for send in out.sends
+        ]
+        records = [
+            world.logs[each.place][each.offset or 0]
+            for each in confirmations
+            if each.place in core.positions()
+        ]
+    return told
+
+
 def test_what_waits_in_a_tier_that_was_taken_out_of_the_policy_is_told_of() -> None:
     """A request there is neither lost nor served; whoever took the tier out must hear of it."""
     gone = Finished(topic=NAMES.of(TopicKind.REQUESTS, pool=POOL, tier="gone"), partition=0, prefix=7)
     state = restore(SETTING, [gone])
     core = PoolCore(state)
     core.claim(NOW)
-    ends = dict.fromkeys([place(TopicKind.WORKERS), *SETTING.logs()], 0)
-    told = list[Notice]()
-    for _ in range(4):
-        told += core.step(Inputs(ends=ends if told or state.ends.waiting else None), NOW).notices
+    told = notices_until_open(core)
     assert [notice.fields["requests"] for notice in told if "taken out" in notice.event] == [
         f"{gone.topic}/0"
     ]

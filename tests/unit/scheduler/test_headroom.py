@@ -115,7 +115,7 @@ def test_a_preempted_request_runs_again_uses_no_attempt_and_is_stopped_twice_at_
     case.run(2_000)
     assert len(preempted(case)) == 2, "the third urgent request waits for its end"
     case.answer(case.commands(Run)[-1], Verdict.DONE, status=Status.SUCCEEDED)
-    case.run(200)
+    case.run(600)
     assert case.commands(Run)[-1].request == urgent
 
 

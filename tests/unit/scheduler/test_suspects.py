@@ -27,9 +27,10 @@ def assert_only_killers_died(pool: DeadlyPool, killers: list[str]) -> None:
     assert len(ends) == len(pool.requests)
     assert {request for request, status in ends.items() if status is not Status.SUCCEEDED} == set(killers)
     assert all(ends[killer] is Status.DEAD_LETTERED for killer in killers)
-    assert sorted((letter.id or "", letter.reason) for letter in pool.letters()) == sorted(
+    # An owner that died over a dead letter leaves it to the next one, which writes it again.
+    assert {(letter.id, letter.reason) for letter in pool.letters()} == {
         (killer, FailureKind.KILLED_WORKERS) for killer in killers
-    )
+    }
 
 
 @pytest.mark.parametrize("kills", ["worker", "engine"])
@@ -159,8 +160,16 @@ def test_what_died_with_its_worker_and_its_owner_at_once_is_suspect_under_the_ne
     assert_only_killers_died(pool, [])
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_where_workers_die_anyway_they_may_be_killed_again_and_again_and_convict_nobody(seed: int) -> None:
+def test_where_workers_die_anyway_they_may_be_killed_again_and_again_and_convict_hardly_anybody() -> None:
+    """Three deaths of one request alone, of a hand that kills anybody, can't be told from guilt: see decision 0007. Nine of
+    320,000 requests were convicted so; if the first death alone convicted, it would be some 30 of these 4,900.
+    """
+    convicted = [each for seed in range(12) for each in convicted_where_anybody_is_killed(seed)]
+    assert len(convicted) <= 2, convicted
+
+
+def convicted_where_anybody_is_killed(seed: int) -> list[str]:
+    """The requests that ended badly; nobody is guilty."""
     pool = DeadlyPool(seed=seed, workers=3, limit=4, runs_ms=800)
     started(pool, 8)
     pool.run(400)
@@ -172,7 +181,8 @@ def test_where_workers_die_anyway_they_may_be_killed_again_and_again_and_convict
         if pool.world.now_ms < 300_000:
             pool.world.rng.choice(pool.workers).kill()
     assert pool.deaths >= 20
-    assert_only_killers_died(pool, [])
+    assert len(pool.ends()) == len(pool.requests)
+    return [request for request, status in pool.ends().items() if status is not Status.SUCCEEDED]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.checkpoints import StateRecord
 from headrace.contracts.commands import Command
 from headrace.contracts.control import ControlRecord
@@ -38,16 +39,17 @@ AnyRecord = (
     | ReplyRecord
     | QueueStateRecord
     | DeadLetter
+    | Barrier
 )
 
 RECORDS: dict[TopicKind, Any] = {
-    TopicKind.REQUESTS: RequestRecord,
+    TopicKind.REQUESTS: RequestRecord | Barrier,
     TopicKind.RESULTS: ResultRecord,
-    TopicKind.ATTEMPTS: AttemptRecord,
+    TopicKind.ATTEMPTS: AttemptRecord | Barrier,
     TopicKind.WORK: Command,
     TopicKind.WORKERS: WorkerRecord,
-    TopicKind.STATE: StateRecord,
-    TopicKind.CONTROL: ControlRecord,
+    TopicKind.STATE: StateRecord | Barrier,
+    TopicKind.CONTROL: ControlRecord | Barrier,
     TopicKind.REPLIES: ReplyRecord,
     TopicKind.QUEUE_STATE: QueueStateRecord,
     TopicKind.DLQ: DeadLetter,

@@ -117,7 +117,7 @@ _ROWS = (
         "the owner's checkpoints", compacted=True,
     ),
     _row(
-        _K.CONTROL, _BY.ONE, {_S.INGEST, _S.CONSOLE, _S.CLI, _S.DELIVERY}, {_S.SCHEDULER},
+        _K.CONTROL, _BY.ONE, {_S.INGEST, _S.CONSOLE, _S.CLI, _S.DELIVERY, _S.SCHEDULER}, {_S.SCHEDULER},
         "cancellations, queries, drains, moves, delivery's positions",
     ),
     _row(

@@ -11,7 +11,7 @@ import orjson
 
 from headrace.devkit.engine.refusals import bad, no_such_model, too_long
 from headrace.devkit.engine.sequences import SLICE, Sequence, block_keys
-from headrace.devkit.engine.words import Text, chat_text, completion_text, natural_length
+from headrace.devkit.engine.words import Text, chat_text, completion_text, natural_length, salt_of
 
 CHARACTERS_A_TOKEN = 4
 
@@ -82,7 +82,7 @@ def read_ask(body: bytes, reading: Reading, *, chat: bool, priority: str | None 
     """`priority`: the header's, which is stronger than the body's. Raises EngineRefusal for what vLLM refuses."""
     fields = read_fields(body, reading.models)
     salt = _seed(fields, reading.seed) if "seed" in fields else reading.seed
-    seed = b"%d:" % salt if salt else b""
+    seed = salt_of(salt)
     text = chat_text(*chat_prompt(fields), seed) if chat else completion_text(_prompt(fields), seed)
     prompt_tokens = tokens_in(text.prompt) + text.said
     if prompt_tokens >= reading.max_model_len:

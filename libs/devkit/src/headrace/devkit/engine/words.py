@@ -101,9 +101,14 @@ def completion_text(prompt: str, seed: bytes = b"") -> Text:
     return Text(prompt, 0, tokens_of(prompt, seed))
 
 
-def chat_tokens(prompt: str, partial: str = "") -> Iterator[str]:
+def salt_of(seed: int) -> bytes:
+    """What an engine with this `--seed`, or a request with this `seed`, mixes into its answers; 0 mixes nothing in."""
+    return b"%d:" % seed if seed else b""
+
+
+def chat_tokens(prompt: str, partial: str = "", *, seed: int = 0) -> Iterator[str]:
     """The tokens of a chat's answer that follow `partial`."""
-    return chat_text(prompt, partial).rest
+    return chat_text(prompt, partial, salt_of(seed)).rest
 
 
 def completion_tokens(prompt: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ Invariant: whatever isn't one is refused with a reason, never skipped. The paylo
 
 from dataclasses import dataclass
 
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode, find_header
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import lie_in_request
@@ -24,11 +25,13 @@ class Accepted:
 
 def accepted_of(
     origin: Origin, value: bytes | None, headers: Headers, *, pool: str, tier: str
-) -> Accepted | Refused:
+) -> Accepted | Barrier | Refused:
     """The request that stands there, or why none does. `pool` and `tier` are those of the topic."""
     try:
-        record: RequestRecord = decode(TopicKind.REQUESTS, find_header(headers))
+        record: RequestRecord | Barrier = decode(TopicKind.REQUESTS, find_header(headers))
     except UndecodableError as error:
         return Refused(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
+    if isinstance(record, Barrier):
+        return record
     lie = lie_in_request(record, pool=pool, tier=tier, partition=origin.partition)
     return Accepted(record, origin) if lie is None else Refused(*lie, record.id, record.tenant)

@@ -6,6 +6,7 @@ Invariant: what contradicts itself or its place is refused with a reason and bil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode, find_header
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import lie_in_attempt
@@ -24,11 +25,13 @@ class Attempted:
 
 def attempted_of(
     partition: int, value: bytes | None, headers: Headers, *, pool: str, tiers: Mapping[str, str]
-) -> Attempted | Refused:
+) -> Attempted | Barrier | Refused:
     """The attempt that a record of this partition holds, or why it holds none. `tiers`: request topic -> tier."""
     try:
-        record: AttemptRecord = decode(TopicKind.ATTEMPTS, find_header(headers))
+        record: AttemptRecord | Barrier = decode(TopicKind.ATTEMPTS, find_header(headers))
     except UndecodableError as error:
         return Refused(FailureKind.EMPTY_RECORD if value is None else error.kind, str(error))
+    if isinstance(record, Barrier):
+        return record
     lie = lie_in_attempt(record, pool=pool, tier=tiers.get(record.origin.topic), partition=partition)
     return Attempted(record, pool) if lie is None else Refused(*lie, record.id, record.tenant)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import ResultRecord
 from headrace.result_delivery.decisions.is_it_a_request import Accepted
@@ -55,8 +56,8 @@ class ResultRow(TypedDict):
     body: bytes
 
 
-Found = TerminalRecord | Accepted | Attempted | LeftToOwner
-"""What a record may hold, with what is only counted."""
+Found = TerminalRecord | Accepted | Attempted | LeftToOwner | Barrier
+"""What a record may hold, with what is only counted, and what is only passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +90,14 @@ def what_to_commit(
         match found:
             case TerminalRecord():
                 _result(commit, found, seen, committed_ms, destinations)
-            case Attempted(record):
-                key = (record.id, *record.attempt)
-                if key not in booked:
-                    booked.add(key)
-                    commit.ledger.append(ledger_row(found, committed_ms))
+            case Attempted(record) if (record.id, *record.attempt) not in booked:
+                booked.add((record.id, *record.attempt))
+                commit.ledger.append(ledger_row(found, committed_ms))
             case LeftToOwner(reason):
                 commit.left.append(reason)
-            case Accepted(record):
-                if record.id not in noted:
-                    noted.add(record.id)
-                    commit.requests.append(request_row(found))
+            case Accepted(record) if record.id not in noted:
+                noted.add(record.id)
+                commit.requests.append(request_row(found))
     return commit
 
 

@@ -7,6 +7,7 @@ here or by result-delivery.
 
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Received
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
@@ -57,9 +58,11 @@ class AttemptLog:
             return
         state.attempts_read[received.partition] = received.offset + 1
         try:
-            record: AttemptRecord = decode(TopicKind.ATTEMPTS, received.header)
+            record: AttemptRecord | Barrier = decode(TopicKind.ATTEMPTS, received.header)
         except UndecodableError as error:
             self._endings.bury(received, reason_of(received, error), str(error))
+            return
+        if isinstance(record, Barrier):
             return
         lie = self._lie_in(record, received.partition)
         if lie is not None:

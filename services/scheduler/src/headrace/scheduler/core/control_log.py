@@ -8,6 +8,7 @@ from functools import partial
 
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Place, Received
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.control import (
@@ -50,11 +51,12 @@ class ControlLog:
             return
         state.control_read = received.offset + 1
         try:
-            record: ControlRecord = decode(TopicKind.CONTROL, received.header)
+            record: ControlRecord | Barrier = decode(TopicKind.CONTROL, received.header)
         except UndecodableError as error:
             self._endings.bury(received, reason_of(received, error), str(error))
             return
-        self._take(received, record)
+        if not isinstance(record, Barrier):
+            self._take(received, record)
 
     def _take(self, received: Received, record: ControlRecord) -> None:
         state = self._state
@@ -98,7 +100,15 @@ class ControlLog:
         if record.next_offset <= self._read_to(place):
             state.delivered[place] = record.next_offset
         else:  # result-delivery may well be ahead of us, but not of the log
-            state.ends.want(place, partial(self._judge, received, record))
+            state.ends.want(place, partial(self._compare, received, record))
+
+    def _compare(self, received: Received, record: DeliveryPosition, end: int) -> None:
+        """A barrier costs a record, which result-delivery reads and tells of in turn: only a seeming lie is worth that."""
+        if record.next_offset > end:
+            place = Place(record.topic, record.partition)
+            self._state.barriers.want(place, partial(self._judge, received, record))
+        else:
+            self._judge(received, record, end)
 
     def _judge(self, received: Received, record: DeliveryPosition, end: int) -> None:
         place = Place(record.topic, record.partition)
@@ -119,9 +129,10 @@ class ControlLog:
             return
         cancel = PendingCancel(received, request, self._place_of(request.id))
         self._state.cancels.keep(cancel)
-        if cancel.place is not None:
-            # the request was acknowledged before its caller could cancel it, so it is before the end asked for now
-            self._state.ends.want(cancel.place, lambda end: setattr(cancel, "read_to", end))
+        known = request.id in self._state.tracked or self._state.held.of(request.id) is not None
+        if cancel.place is not None and not known:
+            # the request was acknowledged before its caller could cancel it, so it stands before a barrier sent now
+            self._state.barriers.want(cancel.place, lambda end: setattr(cancel, "read_to", end))
 
     def _place_of(self, request_id: str) -> Place | None:
         try:

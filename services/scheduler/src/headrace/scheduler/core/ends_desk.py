@@ -1,6 +1,7 @@
-"""Asks for ends of logs, one question at a time, and tells each who wanted one. Used by the gate, absences and cancels.
+"""Asks brokers for ends of logs, one question at a time, and tells each who wanted one. Used by control_log.
 
-Invariant: an answer counts only for what was wanted before the question was asked: an end noted earlier proves nothing.
+Invariant: an answer counts only for what was wanted before the question was asked. It may be too low even so (see
+contracts.barriers): what must not be passed over is asked of barrier_desk.
 """
 
 from collections.abc import Callable, Mapping

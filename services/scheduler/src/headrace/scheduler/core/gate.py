@@ -1,7 +1,7 @@
 """The gate of a new owner: nothing is released and no terminal record written before it opens. Called by PoolCore.
 
-Invariant: the boots known at the end of `workers` noted after the claim have
-answered or are dead; only then are the ends of `attempts` and `control` noted, and read up to.
+Invariant: the boots known where this owner's first tick stands in `workers` have answered or are dead; only then barriers are
+written to `attempts` and `control`, and read up to.
 """
 
 from functools import partial
@@ -9,18 +9,16 @@ from functools import partial
 from headrace.bus.messages import Place
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.ticking import Ticking
 
 
 class Gate:
     """Opens once."""
 
-    def __init__(self, state: PoolState) -> None:
-        self._state = state
-        self._workers_end: int | None = None
+    def __init__(self, state: PoolState, ticking: Ticking) -> None:
+        self._state, self._ticking = state, ticking
         self._boots: set[str] | None = None
         self._ends: dict[Place, int] | None = None
-        place = state.setting.place(TopicKind.WORKERS)
-        state.ends.want(place, self._noted_workers_end)
 
     def turn(self) -> None:
         """Look whether it may open."""
@@ -28,7 +26,7 @@ class Gate:
         if state.open:
             return
         if self._boots is None:
-            if self._workers_end is not None and state.workers_read >= self._workers_end:
+            if self._ticking.reads_its_own:
                 self._boots = {worker.boot for worker in state.workers.live.values()}
                 state.caught_up = True
         elif self._ends is None:
@@ -63,7 +61,7 @@ class Gate:
     def _note_ends(self) -> None:
         self._ends = {}
         for place in self._places():
-            self._state.ends.want(place, partial(self._ends.__setitem__, place))
+            self._state.barriers.want(place, partial(self._ends.__setitem__, place))
 
     def _read_up(self) -> bool:
         state, ends = self._state, self._ends or {}
@@ -72,6 +70,3 @@ class Gate:
             (state.control_read if place == control else state.attempts_read[place.partition]) >= end
             for place, end in ends.items()
         )
-
-    def _noted_workers_end(self, end: int) -> None:
-        self._workers_end = end

@@ -9,6 +9,7 @@ import msgspec
 
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Received
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import Lie, lie_in_request
@@ -66,10 +67,16 @@ class Intake:
         if received.offset in partition.finished:
             return
         try:
-            record: RequestRecord = decode(TopicKind.REQUESTS, received.header)
+            record: RequestRecord | Barrier = decode(TopicKind.REQUESTS, received.header)
         except UndecodableError as error:
             self._endings.refuse_record(received, failure_of(reason_of(received, error), str(error)))
             return
+        if isinstance(record, Barrier):
+            partition.finish(received.offset)
+        else:
+            self._judge(received, record, partition)
+
+    def _judge(self, received: Received, record: RequestRecord, partition: RequestPartition) -> None:
         origin = Origin(received.topic, received.partition, received.offset)
         lie = lie_in_request(record, **self._place_of(partition))
         if self._is_duplicate(record, origin):

@@ -4,14 +4,16 @@ The order in which the protocol's parts act is here. Invariant: nothing is relea
 gate is open; terminal records also need the lease.
 """
 
-from headrace.bus.messages import Message, Place
+from headrace.bus.messages import Message, Place, message_of
 from headrace.bus.ports import START, Confirmation
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.attempt_log import AttemptLog
+from headrace.scheduler.core.barrier_desk import BarrierSent
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.control_log import ControlLog
@@ -83,7 +85,7 @@ class PoolCore:
         )  # fmt: skip
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
-        self._gate = Gate(state)
+        self._gate = Gate(state, self._ticking)
         self._when_to_trim = WhenToTrim(state)
         self._greater_seen_ms: int | None = None
         self._unfinished = False
@@ -175,6 +177,8 @@ class PoolCore:
             self._endings.confirmed(token, confirmation)
         elif isinstance(token, TickSent):
             self._ticking.confirmed(confirmation)
+        elif isinstance(token, BarrierSent):
+            self.state.barriers.confirmed(token, confirmation, self.state.now.boot_ms)
 
     def _act(self) -> None:
         """What only an owner past the gate may do."""
@@ -205,11 +209,17 @@ class PoolCore:
             self._leaving.turn()
         else:
             state.out.checkpoint = self._checkpoints.due()
-        state.out.ask_ends = state.ends.ask()
+        self._ask_for_ends()
         self._decide_pauses()
-        state.out.busy = self._endings.waiting or self._checkpoints.under_way or state.ends.waiting
-        state.out.busy |= self._leaving.under_way or self._spilling.under_way
+        state.out.busy = self._endings.waiting or self._checkpoints.under_way or self._leaving.under_way
+        state.out.busy |= state.ends.waiting or state.barriers.waiting or self._spilling.under_way
         state.out.wake_ms = self._wake_ms()
+
+    def _ask_for_ends(self) -> None:
+        state = self.state
+        state.out.ask_ends = state.ends.ask()
+        for due in state.barriers.due(state.now.boot_ms):
+            state.send(message_of(due.place, Barrier()), due)
 
     def _decide_pauses(self) -> None:
         """What opens the gate must not stand behind a backlog of requests, so none is read before it is open."""

@@ -11,6 +11,7 @@ from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
+from headrace.scheduler.core.barrier_desk import BarrierDesk
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.ends_desk import EndsDesk
 from headrace.scheduler.core.setting import Setting
@@ -86,6 +87,7 @@ class PoolState:
     """By boot, of those that have answered this owner: what was learned of their backends."""
     lanes: Lanes = field(default_factory=Lanes)
     ends: EndsDesk = field(default_factory=EndsDesk)
+    barriers: BarrierDesk = field(default_factory=BarrierDesk)
     expiries: Timed = field(default_factory=lambda: Timed(_expiry_of))
     delays: Timed = field(default_factory=lambda: Timed(_due_of))
     ages: dict[str, Timed] = field(default_factory=dict)

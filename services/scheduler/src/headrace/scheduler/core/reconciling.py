@@ -72,7 +72,7 @@ class Reconciling:
             held.absence = Absence()
             self._state.missing[held.id] = held
             place = self._state.setting.place(TopicKind.ATTEMPTS, held.origin.partition)
-            self._state.ends.want(place, partial(setattr, held.absence, "until"))
+            self._state.barriers.want(place, partial(setattr, held.absence, "until"))
 
     def _lost(self, held: HeldAttempt) -> None:
         grave = self._state.workers.graves.get(held.boot)

@@ -42,18 +42,22 @@ def check_topics(known: Mapping[str, str], found: Mapping[str, str]) -> None:
             )
 
 
-def check_lengths(state: PoolState, ends: Mapping[Place, int]) -> None:
-    """Raises UnusableStateError when a log ends before what the checkpoint knows of it."""
+def too_short(state: PoolState, ends: Mapping[Place, int]) -> dict[Place, int]:
+    """The logs that end before what the checkpoint knows of them, and up to where it knows them."""
     setting = state.setting
     needed = {place: partition.finished.end for place, partition in state.partitions.by_place.items()}
     needed |= {setting.place(TopicKind.ATTEMPTS, p): at for p, at in state.attempts_read.items()}
     needed[setting.place(TopicKind.CONTROL)] = state.control_read
-    for place, end in ends.items():
-        if end < needed.get(place, 0):
-            raise UnusableStateError(
-                f"{place.topic}/{place.partition} ends at offset {end}, but the checkpoint knows it up to {needed[place]}: "
-                f"the log lost records that were acknowledged; {_WAYS_OUT}"
-            )
+    return {place: needed[place] for place, end in ends.items() if end < needed.get(place, 0)}
+
+
+def check_lengths(state: PoolState, ends: Mapping[Place, int]) -> None:
+    """Raises UnusableStateError when a log ends before what the checkpoint knows of it."""
+    for place, needed in too_short(state, ends).items():
+        raise UnusableStateError(
+            f"{place.topic}/{place.partition} ends at offset {ends[place]}, but the checkpoint knows it up to {needed}: "
+            f"the log lost records that were acknowledged; {_WAYS_OUT}"
+        )
 
 
 def read_state(received: Iterable[Received]) -> list[StateRecord]:

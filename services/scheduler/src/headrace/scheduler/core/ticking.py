@@ -50,6 +50,11 @@ class Ticking:
             self._tick, self._tick_out, self._ticked_ms = self._tick + 1, False, self._state.now.boot_ms
 
     @property
+    def reads_its_own(self) -> bool:
+        """Whether a tick of this owner was read back: then all stands before that `workers` held when it came."""
+        return self._tick > 0
+
+    @property
     def behind(self) -> bool:
         """Whether none was read back for so long that `workers` isn't read at its end."""
         period_ms = ms(self._state.setting.timings.tick)
