@@ -23,6 +23,7 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Phase, Tracked
+from tests.benchmarks.saying import say
 
 TIER = "standard"
 TURNS, COUNTED = 20_000, 2_000
@@ -40,11 +41,6 @@ class Size:
 
 
 SIZES = (Size(10, 1_000, 10.0), Size(1_000, 100_000, 10.0), Size(100_000, 1_000_000, 20.0))
-
-
-def say(line: str) -> None:
-    """For who watches."""
-    print(line, flush=True)  # noqa: T201
 
 
 class Pool:

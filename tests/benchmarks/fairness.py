@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from tests.benchmarks.saying import say
 from tests.support.scheduler.fair_runs import Found, RandomRun, play, search, text_of
 
 FAR = Fraction(8, 10)
@@ -18,11 +19,6 @@ JUDGES: dict[str, Callable[[Found], Fraction]] = {
     "counters": lambda found: found.lag,
     "service": lambda found: found.gap,
 }
-
-
-def say(line: str) -> None:
-    """For who watches."""
-    print(line, flush=True)  # noqa: T201
 
 
 def passed(cases: int) -> int:

@@ -32,6 +32,7 @@ from tests.benchmarks.recovery_times import (
     next_released,
     taken_up,
 )
+from tests.benchmarks.saying import say
 from tests.support.callers import chat_body
 from tests.support.checker.history import Record
 from tests.support.drill.evidence import log_of, starts_of
@@ -53,11 +54,6 @@ LIMITS_S = {WORKER: 5.0, SCHEDULER: 6.0, DELIVERY: 8.0, DOOR: 12.0}
 def now_ms() -> int:
     """Unix milliseconds, as records have them."""
     return time.time_ns() // 1_000_000
-
-
-def say(line: str) -> None:
-    """For who watches."""
-    print(line, flush=True)  # noqa: T201
 
 
 @dataclass

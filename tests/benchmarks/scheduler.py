@@ -20,6 +20,7 @@ from headrace.scheduler.simulate.over_seeds import mean_of
 from headrace.scheduler.simulate.scenario import Scenario
 from headrace.scheduler.simulate.trace import read_trace
 from tests.benchmarks.held import LAGS_MS, WORKLOADS, Held, held_of
+from tests.benchmarks.saying import say
 
 TRACE = Path(__file__).resolve().parents[1] / "data/traces/azure2023_conv.csv"
 SLACK_MS = (5_000, 30_000)
@@ -30,11 +31,6 @@ TENANTS, LARGEST = 20, "tenant-00"
 FEW = 1
 """Seeds of the part that takes minutes for each."""
 Runs = Mapping[str, Sequence[Figures]]
-
-
-def say(line: str) -> None:
-    """For who watches."""
-    print(line, flush=True)  # noqa: T201
 
 
 @dataclass(frozen=True, slots=True)

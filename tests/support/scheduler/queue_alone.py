@@ -52,6 +52,12 @@ def request(number: int, tenant: str, tier: str, cost: int, **more: object) -> T
     )
 
 
+def queue_of(shares: Mapping[str, Fraction], weights: Mapping[str, int]) -> tuple[Accounts, FairQueue]:
+    """An empty queue, and its accounts."""
+    accounts = Accounts(shares, weights)
+    return accounts, FairQueue(accounts, Spilled())
+
+
 @dataclass(eq=False)
 class Attempt:
     """One in a slot. `charge`: as at dispatch; `stands`: as raised since."""

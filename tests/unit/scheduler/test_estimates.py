@@ -21,8 +21,8 @@ from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.tracked import Phase
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
+from tests.support.scheduler.queue_alone import UNIT, queue_of, request
 from tests.unit.scheduler.test_core_cases import case  # noqa: F401 the fixture
-from tests.unit.scheduler.test_fair_order import UNIT, queue_of, request
 
 COSTS = st.integers(0, 10**12)
 RATES = st.integers(1, 10**9)

@@ -1,54 +1,17 @@
 """The fair queue against the formulas of the design: bounds hold, floors hold, order inside a tenant, no credit by idling."""
 
-from datetime import timedelta
 from fractions import Fraction
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.bus.messages import Received
 from headrace.contracts.policy import DEFAULT_TIERS, TierPolicy
-from headrace.contracts.requests import RequestRecord
-from headrace.contracts.values import Origin, Payload
-from headrace.scheduler.decisions.pick_next import lifted, order_of, step_of, tier_shares
+from headrace.scheduler.decisions.pick_next import lifted, step_of, tier_shares
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
-from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Phase, Tracked
-
-WALL = 1_700_000_000_000
-UNIT = 1_000_000
-
-
-def request(number: int, tenant: str, tier: str, cost: int, **more: object) -> Tracked:
-    record = RequestRecord(
-        id=f"r{number}",
-        tenant=tenant,
-        pool="p",
-        tier=tier,
-        partition=0,
-        model="m",
-        route="/r",
-        accepted_ms=WALL + number,
-        payload=Payload(size=1),
-        gateway=0,
-        **more,  # type: ignore[arg-type]
-    )
-    return Tracked(
-        record=record,
-        origin=Origin("t", 0, number),
-        received=Received("t", 0, number, WALL, b"x"),
-        trace=(),
-        order=order_of(record, number, timedelta(minutes=10)),
-        charge=cost,
-        phase=Phase.DELAYED,
-    )
-
-
-def queue_of(shares: dict[str, Fraction], weights: dict[str, int]) -> tuple[Accounts, FairQueue]:
-    accounts = Accounts(shares, weights)
-    return accounts, FairQueue(accounts, Spilled())
+from tests.support.scheduler.queue_alone import UNIT, WALL, queue_of, request
 
 
 def dispatch(accounts: Accounts, queue: FairQueue) -> Tracked | None:

@@ -20,7 +20,7 @@ from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.state.pace import REMEMBERED, Pace
 from tests.support.scheduler.deadly_pool import DeadlyPool
 from tests.support.scheduler.processes import SimScheduler
-from tests.unit.scheduler.test_fair_order import queue_of, request
+from tests.support.scheduler.queue_alone import queue_of, request
 
 SECOND = timedelta(seconds=1)
 ATTEMPTS = st.lists(

@@ -2,7 +2,7 @@
 
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Tracked
-from tests.unit.scheduler.test_fair_order import request
+from tests.support.scheduler.queue_alone import request
 
 
 def test_what_was_entered_twice_under_one_instant_is_due_once() -> None:

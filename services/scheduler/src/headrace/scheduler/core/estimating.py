@@ -72,5 +72,5 @@ class Estimating:
         speed = self._state.speeds.now(self._state.now.boot_ms)
         if speed is None:
             return None
-        most = capped(self._state.lengths.of(alike(record)), cap_of(record)).most
+        most = capped(self.length_of(record), cap_of(record)).most
         return Takes(speed.takes_ms(record.prompt_tokens, 1), speed.takes_ms(record.prompt_tokens, most))

@@ -12,6 +12,7 @@ from headrace.contracts.reports import Report
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.step import BackendFigures
+from headrace.scheduler.decisions.estimate_cost import cap_of
 from headrace.scheduler.decisions.how_many_tokens_fit import Load, left_of
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import what_binds
 from headrace.scheduler.state.backend_limits import BackendLimits
@@ -137,8 +138,7 @@ class Holding:
 
     def _load(self, tracked: Tracked, tokens: int) -> Load:
         record, length = tracked.record, self._estimating.length_of(tracked.record)
-        choices = max(1, record.choices)
-        cap = None if record.max_tokens is None else -(-record.max_tokens // choices)
+        choices, cap = max(1, record.choices), cap_of(record)
         if cap is not None:
             tokens = min(tokens, cap * choices)
         left = left_of(tokens // choices, length.mean, length.most, cap)
