@@ -54,10 +54,10 @@ TENANTS = [f"tenant-{n}" for n in range(64)]
 class Bench:
     """One backlog, one worker, schedulers as processes."""
 
-    def __init__(self, bootstrap: str, folder: Path) -> None:
+    def __init__(self, bootstrap: str, folder: Path, rules: str = POLICY) -> None:
         self.bootstrap, self.folder = bootstrap, folder
         policy = folder / "policy.toml"
-        policy.write_text(POLICY)
+        policy.write_text(rules)
         self.pool = Pool(KafkaBus(KafkaConnection(bootstrap)), "takeover.", load_policy(policy))
         self.worker, self.owners = LiveWorker(self.pool, limit=SLOTS), Ownerships(self.pool)
         self.missed: list[str] = []

@@ -1,8 +1,5 @@
 """A pool's real owner tells on a real broker how its queue stands; ingest refuses by it, and takes again what has room."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from tests.support.ingest import CHAT, POLICY, Replica, running
 from tests.support.scheduler.live import Pool
 from tests.support.scheduler.live_worker import LiveWorker
 from tests.support.scheduler.pure import POOL
+from tests.support.turned import turned
 
 pytestmark = pytest.mark.kafka
 OPENAI, NATIVE = "/v1/chat/completions", "/v1/requests"
@@ -25,30 +23,6 @@ WHOLE = Policy(
     pools={POOL: PoolPolicy(models={"small": "small"})}, tenants=POLICY.tenants, tiers={"standard": MINUTE}
 )
 SOME = 10
-
-
-@contextmanager
-def turned(*turns: Callable[[], None]) -> Iterator[None]:
-    """These are turned by a thread of their own meanwhile."""
-    stop = threading.Event()
-    failed: list[BaseException] = []
-
-    def turn() -> None:
-        try:
-            while not stop.is_set():
-                for each in turns:
-                    each()
-        except BaseException as error:  # noqa: BLE001 - told to the test
-            failed.append(error)
-
-    thread = threading.Thread(target=turn)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        assert not failed
 
 
 async def submitted(replica: Replica, route: str = NATIVE, tenant: str = "atlas") -> tuple[int, Any, Any]:

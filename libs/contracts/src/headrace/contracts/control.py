@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from headrace.contracts.commands import CancelReason
+from headrace.contracts.explanations import Quote
 from headrace.contracts.values import Count, Mark, Name, Port16, TopicName, WallMs
 
 
@@ -15,12 +16,18 @@ class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
     reason: CancelReason = CancelReason.CALLER
 
 
-class Query(Struct, frozen=True, kw_only=True, tag="query"):
-    """Where is this request? Answered by the owner on `replies`, partition `gateway`, with the same `nonce`."""
+class Query(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="query"):
+    """Where is this request? Answered by the owner on `replies`, partition `gateway`, with the same `nonce`.
+
+    `why`: also, why isn't it running? `quote`: there is no such request; what would become of it? An owner that doesn't know
+    these two fields answers without them.
+    """
 
     id: Mark
     nonce: Mark
     gateway: Port16
+    why: bool = False
+    quote: Quote | None = None
 
 
 class DeliveryPosition(Struct, frozen=True, kw_only=True, tag="delivery_position"):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from headrace.contracts.explanations import Offer, Why
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.values import Count, Failure, Payload, Port16, Usage, WallMs
@@ -44,7 +45,8 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"
     """The owner's answer to a Query. `known` false: the owner doesn't hold this id (finished, or not read yet).
 
     `position` is the number of requests ahead in its tenant's queue and tier; `tokens` the completion tokens so far;
-    `model` the name that the backend knows.
+    `model` the name that the backend knows. `why` and `offers` where the query asked for them: an offer for each tier that it
+    named and the owner knows, in its order.
     """
 
     id: str
@@ -59,6 +61,8 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"
     attempts: Count = 0
     gateway: Port16 | None = None
     model: str | None = None
+    why: Why | None = None
+    offers: tuple[Offer, ...] = ()
 
 
 ReplyRecord = Chunk | Final | Answer

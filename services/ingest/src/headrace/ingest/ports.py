@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from headrace.bus.messages import Headers
+from headrace.contracts.explanations import Quote
 from headrace.contracts.observations import QueueState
 from headrace.contracts.replies import Answer, Chunk, Final
 from headrace.contracts.requests import RequestRecord
@@ -73,6 +74,14 @@ class Owners(Protocol):
 
     async def ask(self, request_id: str, pool: str) -> Answer | None:
         """The owner's answer, or the last one known, or None. Never raises, never waits longer than 300 ms or so."""
+        ...
+
+    async def why(self, request_id: str, pool: str) -> Answer | None:
+        """The owner's answer with its reasons; None: there is no owner, or it is silent. Waits for a second at most."""
+        ...
+
+    async def quote(self, quote: Quote) -> Answer | None:
+        """The owner's offers; None: as above."""
         ...
 
 

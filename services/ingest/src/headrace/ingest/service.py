@@ -6,28 +6,16 @@ has left nothing in the log.
 
 import asyncio
 import contextlib
-import random
-import secrets
 from dataclasses import dataclass
-from datetime import timedelta
 
-from headrace.bus.messages import Headers
 from headrace.contracts.durations import ms
-from headrace.contracts.ids import RequestAddress, mint_request_id, verify_request_id
-from headrace.contracts.partitions import partition_of
+from headrace.contracts.ids import RequestAddress, verify_request_id
 from headrace.contracts.policy import Policy
 from headrace.contracts.replies import Chunk, Final
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import Seal
-from headrace.contracts.values import Payload
-from headrace.ingest.decisions.may_admit import too_large, which_pool
-from headrace.ingest.decisions.may_queue import may_queue
-from headrace.ingest.decisions.read_submission import Submission, read_submission
-from headrace.ingest.decisions.replace_model import replace_model, without_member
+from headrace.ingest.decisions.may_admit import too_large
 from headrace.ingest.decisions.what_to_answer import Ended
-from headrace.ingest.decisions.which_deadline import Deadlines, duration_or_refusal, which_deadline
-from headrace.ingest.decisions.which_record import Placed, which_record
-from headrace.ingest.decisions.which_tier import which_tier
 from headrace.ingest.ports import (
     DoesNotFitError,
     Heard,
@@ -40,37 +28,13 @@ from headrace.ingest.ports import (
     ResultsUnavailableError,
     StoredResult,
 )
+from headrace.ingest.preparing import Asked, Prepared, Preparing
 from headrace.ingest.refusal import Refusal
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 from headrace.runtime.rarely import Rarely
 
 _TRY_LATER = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One submission as it came over HTTP. `route` None: the native door. Durations as the caller wrote them."""
-
-    tenant: str
-    body: bytes
-    route: str | None
-    waits: bool
-    tier: str | None = None
-    deadline: str | None = None
-    queue_timeout: str | None = None
-    read_timeout: timedelta | None = None
-    trace: Headers = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request that may be written: its record, its value, its trace headers, and the model as the caller named it."""
-
-    record: RequestRecord
-    value: bytes
-    trace: Headers
-    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +58,15 @@ class Ingest:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
+        self.preparing = Preparing(
+            parts.policy, parts.id_key, parts.gateway, parts.queues, parts.seal, parts.clock
+        )
         self._cancels: set[asyncio.Task[None]] = set()
         self._rarely = Rarely(get_logger("ingest"), parts.clock)
 
     def prepare(self, asked: Asked) -> Prepared:
         """Checks a submission and makes its record. Raises Refusal."""
-        submission = read_submission(asked.body, asked.route)
-        pool = which_pool(self.parts.policy, submission.model)
-        tenant = self.parts.policy.tenants[asked.tenant]
-        tier = which_tier(
-            self.parts.policy,
-            tenant,
-            header=asked.tier,
-            field=submission.options.tier,
-            service_tier=submission.service_tier,
-        )
-        told = self.parts.queues.of(pool, tier)
-        may_queue(told, asked.tenant, waits=asked.waits, random=random.random)
-        return self._prepared(asked, submission, pool, tier)
+        return self.preparing.prepare(asked)
 
     async def accept(self, prepared: Prepared) -> None:
         """Writes the request and waits for the acknowledgement. Raises Refusal: 413, or 503 `outcome_unknown`."""
@@ -214,60 +169,6 @@ class Ingest:
     async def _cancel_quietly(self, record: RequestRecord) -> None:
         with contextlib.suppress(Refusal):
             await self.cancel(record.id, tenant=record.tenant, pool=record.pool)
-
-    def _prepared(self, asked: Asked, submission: Submission, pool: str, tier: str) -> Prepared:
-        placed = self._placed(asked, submission, pool, tier)
-        plain = _for_backend(asked, submission, placed.model)
-        encoding, value = self.parts.seal.seal(plain, tenant=asked.tenant, request_id=placed.id)
-        limits = self._deadlines(asked, submission, tier, placed.accepted_ms)
-        payload = Payload(size=len(value), encoding=encoding)
-        return Prepared(
-            which_record(placed, submission, payload, limits), value, asked.trace, submission.model
-        )
-
-    def _placed(self, asked: Asked, submission: Submission, pool: str, tier: str) -> Placed:
-        wall_ms = self.parts.clock.now().wall_ms
-        partition = partition_of(asked.tenant, self.parts.policy.topics.tenant_partitions)
-        request_id = mint_request_id(
-            self.parts.id_key,
-            tenant=asked.tenant,
-            pool=pool,
-            tier=tier,
-            partition=partition,
-            wall_ms=wall_ms,
-            random=secrets.token_bytes(10),
-        )
-        return Placed(
-            id=request_id,
-            tenant=asked.tenant,
-            pool=pool,
-            tier=tier,
-            partition=partition,
-            model=self.parts.policy.pools[pool].models[submission.model],
-            accepted_ms=wall_ms,
-            gateway=self.parts.gateway,
-            waits=asked.waits,
-        )
-
-    def _deadlines(self, asked: Asked, submission: Submission, tier: str, wall_ms: int) -> Deadlines:
-        options = submission.options
-        header = duration_or_refusal(asked.deadline, "X-Headrace-Deadline")
-        field = duration_or_refusal(options.deadline, "deadline", "/headrace/deadline")
-        timeout = duration_or_refusal(asked.queue_timeout, "X-Headrace-Queue-Timeout")
-        waiting = duration_or_refusal(options.queue_timeout, "queue_timeout", "/headrace/queue_timeout")
-        return which_deadline(
-            wall_ms,
-            self.parts.policy.tiers[tier].queue_timeout,
-            queue_timeout=timeout or waiting,
-            deadline=header or field,
-            read_timeout=asked.read_timeout,
-        )
-
-
-def _for_backend(asked: Asked, submission: Submission, model: str) -> bytes:
-    """The caller's bytes, less what is said to us, with the alias of the model replaced."""
-    body = without_member(asked.body, "headrace") if asked.route is None else asked.body
-    return body if model == submission.model else replace_model(body, model)
 
 
 def _outcome_unknown(request_id: str) -> Refusal:

@@ -5,7 +5,7 @@ last counts, as in the backends' parsers. Invariant: whatever bytes come in, the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -22,6 +22,7 @@ _MOST_TOKENS = 2**53
 T = TypeVar("T")
 Fields = Mapping[str, msgspec.Raw]
 
+_NO_MESSAGES = msgspec.Raw(b"[]")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _Tokens = Annotated[int, Meta(ge=0, le=2**31)]
 _Choices = Annotated[int, Meta(ge=1, le=128)]
@@ -40,6 +41,12 @@ class SubmitOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fairness_key: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     metadata: dict[_Key, _Value] = {}
     route: str | None = None
+
+
+class QuoteOptions(SubmitOptions, frozen=True, forbid_unknown_fields=True):
+    """The same in the body of a quote, where the prompt itself may be missing and `prompt_tokens` says how long it is."""
+
+    prompt_tokens: Annotated[int, Meta(ge=0, le=2**31)] | None = None
 
 
 class _StreamOptions(msgspec.Struct):
@@ -67,7 +74,23 @@ def read_submission(body: bytes, route: str | None) -> Submission:
     """Reads a body for this backend route; None: the native door, where the body itself says which. Raises Refusal."""
     fields = _fields(body)
     options = _read(fields, "headrace", SubmitOptions) if route is None else None
-    options = options or SubmitOptions()
+    return _submission(fields, options or SubmitOptions(), route)
+
+
+def read_quote(body: bytes) -> Submission:
+    """Reads the body of a quote: that of a native submission, or one without a prompt but with its length. Raises Refusal."""
+    fields = _fields(body)
+    options = _read(fields, "headrace", QuoteOptions) or QuoteOptions()
+    if options.prompt_tokens is None:
+        return _submission(fields, options, None)
+    if "messages" in fields or "prompt" in fields:
+        sentence = "Either the prompt itself or its prompt_tokens: which of both counts?"
+        raise Refusal(422, "invalid_body", sentence, pointer="/headrace/prompt_tokens")
+    read = _submission({**fields, "messages": _NO_MESSAGES}, options, CHAT)
+    return replace(read, prompt_tokens=options.prompt_tokens)
+
+
+def _submission(fields: Fields, options: SubmitOptions, route: str | None) -> Submission:
     route = route or _route(fields, options)
     prompt_tokens, prompts = _prompt(fields, route)
     choices = (_read(fields, "n", _Choices | None) or 1) * prompts

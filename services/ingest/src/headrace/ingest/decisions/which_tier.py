@@ -36,8 +36,13 @@ def which_tier(
     return _checked(policy, tenant, wanted, "/service_tier")
 
 
+def allowed_tiers(policy: Policy, tenant: TenantPolicy) -> tuple[str, ...]:
+    """The tiers that a tenant may use."""
+    return tuple(policy.tiers) if tenant.tiers is None else tenant.tiers
+
+
 def _checked(policy: Policy, tenant: TenantPolicy, tier: str, pointer: str | None) -> str:
-    allowed = tuple(policy.tiers) if tenant.tiers is None else tenant.tiers
+    allowed = allowed_tiers(policy, tenant)
     names = ", ".join(sorted(allowed))
     if tier not in policy.tiers:
         said = "X-Priority" if pointer is None else pointer.rsplit("/", 1)[-1]

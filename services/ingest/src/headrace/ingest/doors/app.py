@@ -14,6 +14,7 @@ from headrace.ingest.doors.front import Front, front_of, seen_of
 from headrace.ingest.doors.native import NATIVE, native_routes, submit
 from headrace.ingest.doors.observed import Observed, mistake
 from headrace.ingest.doors.openai import chat_completions, completions, openai_routes
+from headrace.ingest.doors.reasons import QUOTE, reasons_routes
 from headrace.ingest.refusal import JSON_TYPE, PROBLEM_TYPE, Refusal, as_openai, as_problem
 from headrace.runtime.probes import answer
 
@@ -55,7 +56,7 @@ class ShortCut:
 
 def face_of(path: str, refusal: Refusal) -> Response:
     """A refusal as the door at this path tells it."""
-    native = path == NATIVE or path.startswith(f"{NATIVE}/") or not path.startswith("/v1/")
+    native = path in (NATIVE, QUOTE) or path.startswith(f"{NATIVE}/") or not path.startswith("/v1/")
     body, kind = (as_problem(refusal), PROBLEM_TYPE) if native else (as_openai(refusal), JSON_TYPE)
     response = Response(body, refusal.status, media_type=kind)
     for name, value in refusal.http_headers():
@@ -74,6 +75,7 @@ def described() -> FastAPI:
         redoc_url=None,
     )
     app.include_router(native_routes())
+    app.include_router(reasons_routes())
     app.include_router(openai_routes())
     app.add_api_route("/livez", livez, methods=["GET"], summary="Whether its loops turn", tags=["Probes"])
     app.add_api_route(

@@ -19,7 +19,7 @@ from headrace.ingest.refusal import Refusal
 
 if TYPE_CHECKING:
     from headrace.ingest.doors.front import Front
-    from headrace.ingest.service import Prepared
+    from headrace.ingest.preparing import Prepared
 
 _GRACE_MS = 10_000
 """How long after a request's deadline its committed outcome is still waited for."""

@@ -20,6 +20,7 @@ class Links(BaseModel):
     result: str
     events: str
     cancel: str
+    why: str
 
 
 class Estimate(BaseModel):
@@ -112,7 +113,9 @@ class Problem(BaseModel):
 def links_of(request_id: str) -> Links:
     """The links of a request."""
     at = f"/v1/requests/{request_id}"
-    return Links(self=at, result=f"{at}/result", events=f"{at}/events", cancel=f"{at}/cancel")
+    return Links(
+        self=at, result=f"{at}/result", events=f"{at}/events", cancel=f"{at}/cancel", why=f"{at}/why"
+    )
 
 
 def live_document(

@@ -14,8 +14,9 @@ from headrace.bus.messages import Headers
 from headrace.ingest.decisions.may_admit import declared_size, may_be_read
 from headrace.ingest.decisions.which_deadline import read_timeout_of
 from headrace.ingest.ports import GoneError, ReplyLog
+from headrace.ingest.preparing import Asked
 from headrace.ingest.refusal import Refusal
-from headrace.ingest.service import Asked, Ingest
+from headrace.ingest.service import Ingest
 from headrace.ingest.settings import IngestSettings
 from headrace.runtime.telemetry import Telemetry
 

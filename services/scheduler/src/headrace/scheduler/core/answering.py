@@ -8,18 +8,24 @@ from headrace.contracts.control import Query
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.estimating import Estimating
+from headrace.scheduler.core.explaining import Explaining
+from headrace.scheduler.core.gates_now import GatesNow
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.quoting import Quoting
 from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.decisions.estimate_wait import wait_ms
-from headrace.scheduler.state.tenant_queue import Waiting
+from headrace.scheduler.state.ahead import Before
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
 class Answering:
     """The owner's word on its queue."""
 
-    def __init__(self, state: PoolState, rates: Rates) -> None:
+    def __init__(self, state: PoolState, rates: Rates, estimating: Estimating, gates: GatesNow) -> None:
         self._state, self._rates = state, rates
+        self._explaining = Explaining(state, rates, estimating, gates)
+        self._quoting = Quoting(state, rates, estimating, self._explaining)
 
     def answer(self, query: Query) -> None:
         """Answer a query from what is known now."""
@@ -40,19 +46,24 @@ class Answering:
             attempts=attempts,
             gateway=None if tracked is None else tracked.record.gateway,
             model=None if tracked is None else tracked.record.model,
+            why=self._explaining.why(query.id, ahead) if query.why else None,
+            offers=() if query.quote is None else self._quoting.offers(query.quote),
         )
         state.send(message_of(state.setting.place(TopicKind.REPLIES, query.gateway), answer))
 
-    def _wait_ms(self, tracked: Tracked, ahead: Waiting) -> int | None:
+    def _wait_ms(self, tracked: Tracked, ahead: Before) -> int | None:
         """How long until it starts, by what its tenant gets of the pool's work."""
         return wait_ms(
             ahead.cost, tracked.charge, self._rates.of_tenant(tracked.record.tier, tracked.record.tenant)
         )
 
-    def _status(self, request_id: str, tracked: Tracked | None) -> tuple[Status | None, Waiting | None]:
+    def _status(self, request_id: str, tracked: Tracked | None) -> tuple[Status | None, Before | None]:
         held = self._state.held.of(request_id)
         if held is not None:
             return (Status.RUNNING if held.running else Status.DISPATCHED), None
         if tracked is None:
             return None, None
-        return Status.QUEUED, self._state.queue.ahead_of(tracked) if tracked.phase is Phase.WAITING else None
+        if tracked.phase is not Phase.WAITING:
+            return Status.QUEUED, None
+        record = tracked.record
+        return Status.QUEUED, self._state.queue.ahead_of(record.tier, record.tenant, tracked.order)

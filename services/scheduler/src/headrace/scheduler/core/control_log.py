@@ -66,7 +66,7 @@ class ControlLog:
             self._endings.bury(received, FailureKind.LYING_RECORD, f"There is no gateway {record.gateway}.")
         elif isinstance(record, Query):
             fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
-            if fresh and state.open:
+            if fresh and (state.open or record.why):
                 self._answering.answer(record)
         elif isinstance(record, DrainWorker | UndrainWorker):
             self._orders.drain(received, record)

@@ -3,6 +3,7 @@
 Invariant: only answers that came to their own end teach how long answers are; what is measured of a speed forgets itself.
 """
 
+from headrace.contracts.explanations import LengthFrom
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.requests import RequestRecord
@@ -28,6 +29,12 @@ class Estimating:
     def length_of(self, record: RequestRecord) -> Length:
         """How long each choice of its answer is expected to be."""
         return self._state.lengths.of(alike(record))
+
+    def source_of(self, record: RequestRecord) -> tuple[LengthFrom, int]:
+        """Where that is known from, and from how many answers; the caller's cap, where it is below that."""
+        cap, (source, answers) = cap_of(record), self._state.lengths.source_of(alike(record))
+        binds = cap is not None and cap < self.length_of(record).mean
+        return (LengthFrom.MAX_TOKENS if binds else source), answers
 
     def charge_of(self, record: RequestRecord) -> int:
         """What it is charged when it is dispatched now."""

@@ -33,10 +33,7 @@ class Headroom:
 
     def begin(self, free: int) -> None:
         """So many slots are free now, before anything is released."""
-        state = self._state
-        able = (worker for worker in state.workers.live.values() if room_at(state, worker, held=0) > 0)
-        self._free = free
-        self._slots = free + sum(state.held.count_of(worker.boot) for worker in able)
+        self._free, self._slots = free, self._slots_with(free)
 
     def given(self) -> None:
         """One of them was."""
@@ -48,6 +45,12 @@ class Headroom:
             return _NONE
         tiers, boot_ms = self._state.accounts.tiers, self._state.now.boot_ms
         return closed_to(tiers, self._shares(), free=self._free, slots=self._slots, boot_ms=boot_ms)
+
+    def kept_from(self, tier: str, free: int) -> int:
+        """How many of so many free slots other tiers own."""
+        slots, boot_ms = self._slots_with(free), self._state.now.boot_ms
+        others = (share for name, share in self._shares().items() if name != tier)
+        return sum(max(0, share.owned(slots, boot_ms) - share.held) for share in others)
 
     def turn(self) -> None:
         """All that could be released is: note who still waits, and take back what is owed for too long."""
@@ -69,6 +72,11 @@ class Headroom:
     def next_ms(self) -> int | None:
         """When (ms since boot) a tier will have waited too long; None: none waits."""
         return min(self._since.values()) + ms(LONGEST) if self._since else None
+
+    def _slots_with(self, free: int) -> int:
+        state = self._state
+        able = (worker for worker in state.workers.live.values() if room_at(state, worker, held=0) > 0)
+        return free + sum(state.held.count_of(worker.boot) for worker in able)
 
     def _shares(self) -> dict[str, Share]:
         count = self._state.held.count_of_tier

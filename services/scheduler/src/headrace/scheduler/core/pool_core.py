@@ -23,6 +23,7 @@ from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
+from headrace.scheduler.core.gates_now import GatesNow
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.intake import Intake
@@ -74,7 +75,6 @@ class PoolCore:
         )  # fmt: skip
         self._rates = Rates(state)
         self._telling = Telling(state, self._rates)
-        self._control = ControlLog(state, self._endings, self._commands, Answering(state, self._rates))
         dispatching = Dispatching(state, self._commands, estimating, self._holding)
         quarantine = Quarantine(state, dispatching)
         self._headroom = Headroom(state, self._commands)
@@ -85,12 +85,23 @@ class PoolCore:
         )  # fmt: skip
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
+        self._control = self._control_log(estimating, quarantine)
         self._gate = Gate(state, self._ticking)
         self._when_to_trim = WhenToTrim(state)
         self._greater_seen_ms: int | None = None
         self._unfinished = False
         self._kinds = (self._attempts.read, self._control.read, self._intake.read, self._workers.read)
         self._order = _order_of(state.setting)
+
+    def _control_log(self, estimating: Estimating, quarantine: Quarantine) -> ControlLog:
+        """With what answers queries from all others."""
+        state = self.state
+        gates = GatesNow(
+            state, commands=self._commands, headroom=self._headroom, quarantine=quarantine,
+            releasing=self._releasing, leaving=self._leaving,
+        )  # fmt: skip
+        answering = Answering(state, self._rates, estimating, gates)
+        return ControlLog(state, self._endings, self._commands, answering)
 
     def positions(self) -> dict[Place, int]:
         """What to read, and from where."""

@@ -22,6 +22,11 @@ from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
 
 
+def is_ready(state: PoolState, worker: Worker) -> bool:
+    """Whether a worker takes work at all: it is healthy, isn't drained, and has answered this owner."""
+    return worker.report.healthy and not worker.report.draining and _has_answered(state, worker)
+
+
 def room_at(state: PoolState, worker: Worker, *, held: int | None = None) -> int:
     """The attempts that a worker may be given now; with `held`, if it held only so many."""
     report, limits = worker.report, state.limits.get(worker.boot)
@@ -31,8 +36,13 @@ def room_at(state: PoolState, worker: Worker, *, held: int | None = None) -> int
         held=state.held.count_of(worker.boot) if held is None else held,
         healthy=report.healthy,
         draining=report.draining,
-        answered=report.epoch >= state.epoch and not worker.refuses,
+        answered=_has_answered(state, worker),
     )
+
+
+def _has_answered(state: PoolState, worker: Worker) -> bool:
+    """And has refused nothing since."""
+    return worker.report.epoch >= state.epoch and not worker.refuses
 
 
 class Quarantine:

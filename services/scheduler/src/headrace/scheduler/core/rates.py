@@ -39,8 +39,16 @@ class Rates:
         served = self._state.served
         return per_second(served.of_tier(tier), served.busy_ms)
 
+    def of_pool(self) -> int:
+        """What the pool served per second, in micro service units."""
+        return per_second(self._state.served.total, self._state.served.busy_ms)
+
     def of_tenant(self, tier: str, tenant: str) -> int:
         """What a tenant is expected to be served per second in a tier, in micro service units."""
+        own = self.served_by_tenant(tier, tenant)
+        return expected_rate(own, self.of_pool(), self._state.queue.share(tier, tenant))
+
+    def served_by_tenant(self, tier: str, tenant: str) -> int:
+        """What it was served per second."""
         served = self._state.served
-        own, pool = (per_second(n, served.busy_ms) for n in (served.of_tenant(tier, tenant), served.total))
-        return expected_rate(own, pool, self._state.queue.share(tier, tenant))
+        return per_second(served.of_tenant(tier, tenant), served.busy_ms)

@@ -50,6 +50,12 @@ class Releasing:
         self._state, self._commands, self._endings = state, commands, endings
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
         self._headroom, self._holding, self._estimating = headroom, holding, estimating
+        self._fits_nowhere = False
+
+    @property
+    def fits_nowhere(self) -> bool:
+        """Whether the next in line fits no cache of a worker with room, so that nobody is released."""
+        return self._fits_nowhere
 
     def expire(self) -> None:
         """End what has waited too long, wherever in the queue it stands; tell the workers of what is late."""
@@ -75,6 +81,7 @@ class Releasing:
         Returns whether it stopped although there may be room and work: so come back at once.
         """
         self._quarantine.turn()
+        self._fits_nowhere = False
         if self._state.now.boot_ms < self._commands.breathless_until_ms:
             return False
         workers = self._with_room()
@@ -102,6 +109,7 @@ class Releasing:
                 continue
             drops = 0
             if not self._give(tracked, workers):
+                self._fits_nowhere = True
                 self._holding.nothing_to_release()
                 return False
         return False

@@ -76,6 +76,11 @@ class Accounts:
             tenants[tenant] = Account(Fraction(self.weight_of(tenant)))
         return tenants[tenant]
 
+    def seen(self, tier: str, tenant: str) -> Account:
+        """The same to look at: not kept where there is none yet."""
+        known = self.tiers[tier].tenants.get(tenant)
+        return Account(Fraction(self.weight_of(tenant))) if known is None else known
+
     def weight_of(self, tenant: str) -> int:
         """A tenant's weight; 1 without a policy of its own."""
         return self._weights.get(tenant, 1)

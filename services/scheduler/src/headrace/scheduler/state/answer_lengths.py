@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from headrace.contracts.explanations import LengthFrom
 from headrace.scheduler.decisions.estimate_cost import Alike, Length
 
 _BOUNDS = [base << octave for octave in range(16) for base in (4, 6)]
@@ -80,3 +81,11 @@ class AnswerLengths:
                 if known.seen >= NEEDED:
                     return known.length()
         return self._prior
+
+    def source_of(self, alike: Alike) -> tuple[LengthFrom, int]:
+        """Where `of` has it from, and how many answers had been seen."""
+        for source, sort in ((LengthFrom.TENANT, alike), (LengthFrom.MODEL, alike.model)):
+            known = self._of.get(sort)
+            if known is not None and known.seen >= NEEDED:
+                return source, known.seen
+        return LengthFrom.DEFAULT, 0

@@ -8,10 +8,13 @@ state.spilled; its charge doesn't change while it waits. Who must be read again 
 from collections.abc import Set
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
-from headrace.scheduler.decisions.pick_next import lifted, most_in_flight, pick_tier
+from headrace.scheduler.decisions.pick_next import OrderKey, lifted, most_in_flight, pick_tier
 from headrace.scheduler.decisions.what_to_spill import Amount
+from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.ahead import Before, before
 from headrace.scheduler.state.spilled import Spilled, Whose
 from headrace.scheduler.state.tenant_queue import TenantQueue, TierQueue, Waiting
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -98,15 +101,6 @@ class FairQueue:
             del tags[chosen]
         return None
 
-    def ahead_of(self, request: Tracked) -> Waiting:
-        """What of the same tenant and tier goes before this one. Linear in what is in memory; for answers to queries."""
-        name, tenant = request.record.tier, request.record.tenant
-        queue = self._tiers[name].tenants.get(tenant, TenantQueue())
-        live = {entry[2].id: entry[2] for entry in queue.heap if entry[2].phase is Phase.WAITING}
-        ahead = [other.charge for other in live.values() if other.order < request.order]
-        spilled = self._spilled.ahead(name, tenant, request.order)
-        return Waiting(len(ahead) + spilled.requests, sum(ahead) + spilled.cost)
-
     def in_memory(self, tier: str, tenant: str) -> Amount:
         """What of a tenant waits in memory, with its payload."""
         return self._tiers[tier].tenants.get(tenant, TenantQueue()).in_memory
@@ -125,6 +119,28 @@ class FairQueue:
         """Whether it goes before all that its tenant has spilled."""
         first = self._spilled.first(request.record.tier, request.record.tenant)
         return first is None or request.order < first
+
+    def ahead_of(self, tier: str, tenant: str, order: OrderKey) -> Before:
+        """What of a tenant's requests in a tier goes before this order; for answers to queries."""
+        here = before(self._tiers[tier].tenants.get(tenant, TenantQueue()).heap, order)
+        spilled = self._spilled.ahead(tier, tenant, order)
+        return Before(here.requests + spilled.requests, here.cost + spilled.cost, here.exact)
+
+    def lines(self, tier: str, most: int) -> list[Line]:
+        """The backlogged tenants of a tier; of more than `most` some, evenly spaced, no more than that."""
+        of, queues = self._accounts.of, self._tiers[tier].tenants
+        some = islice(queues.items(), 0, None, max(1, -(-len(queues) // most)))
+        counted = ((name, queue, of(tier, name)) for name, queue in some)
+        return [Line(name, own.value, own.share, queue.waiting, queue.cost) for name, queue, own in counted]
+
+    def counter_when_waiting(self, tier: str, tenant: str) -> int:
+        """A tenant's counter, lifted as it would be if it began to wait now."""
+        counter = self._accounts.seen(tier, tenant).value
+        return counter if tenant in self._tiers[tier].tenants else max(counter, self._floor(tier))
+
+    def tenants(self, tier: str) -> tuple[int, int]:
+        """How many tenants wait in a tier, and their weight together."""
+        return len(self._tiers[tier].tenants), self._tiers[tier].weight
 
     def backlog(self, tier: str, tenant: str) -> Waiting:
         """What of a tenant waits in a tier."""
@@ -165,9 +181,13 @@ class FairQueue:
         return {name: set(tier.tenants) for name, tier in self._tiers.items()}
 
     def _lift(self, name: str, tenant: str) -> None:
+        self._accounts.lift(name, tenant, self._floor(name))
+
+    def _floor(self, name: str) -> int:
+        """To where whoever begins to wait in a tier is lifted."""
         accounts, tier = self._accounts.tiers[name], self._tiers[name]
         least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if tier.tenants else []
-        self._accounts.lift(name, tenant, lifted(0, least, accounts.largest_tag))
+        return lifted(0, least, accounts.largest_tag)
 
     def _queue_for(self, request: Tracked) -> None:
         name, tenant = request.record.tier, request.record.tenant

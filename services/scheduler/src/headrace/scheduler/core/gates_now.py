@@ -1,0 +1,91 @@
+"""Looks at what stands between a request and a worker now. Called by core.explaining and core.quoting.
+
+Invariant: reads the state and changes nothing; it looks where releasing looks, so that both say the same.
+"""
+
+from headrace.contracts.explanations import Closed, Gate
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.headroom import Headroom
+from headrace.scheduler.core.leaving import Leaving
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.quarantine import Quarantine, is_ready
+from headrace.scheduler.core.releasing import Releasing
+from headrace.scheduler.decisions.pick_next import most_in_flight
+from headrace.scheduler.decisions.which_gate_is_closed import Gates, Slots, which_gates
+from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.workers import Worker
+
+
+class GatesNow:
+    """The gates of one pool."""
+
+    def __init__(
+        self,
+        state: PoolState,
+        *,
+        commands: Commands,
+        headroom: Headroom,
+        quarantine: Quarantine,
+        releasing: Releasing,
+        leaving: Leaving,
+    ) -> None:
+        self._state, self._commands, self._headroom = state, commands, headroom
+        self._quarantine, self._releasing, self._leaving = quarantine, releasing, leaving
+
+    def of(self, tier: str, tenant: str, tracked: Tracked | None = None) -> tuple[Closed, ...]:
+        """Those that are closed to a request that waits, or to one that came now (`tracked` None)."""
+        state = self._state
+        workers = [self._slots_of(worker) for worker in state.workers.live.values()]
+        free = sum(worker.room for worker in workers)
+        waits = state.queue.backlog(tier, tenant).requests
+        return which_gates(
+            Gates(
+                workers,
+                recovering=not state.open,
+                leaving=self._leaving.under_way,
+                stalled=state.now.boot_ms < self._commands.breathless_until_ms,
+                suspect=tracked is not None and tracked.id in state.suspects.group_of,
+                due_ms=self._due_ms(tracked),
+                kept=self._headroom.kept_from(tier, free),
+                in_flight=state.accounts.seen(tier, tenant).in_flight,
+                most_in_flight=self._most(tier, tenant, len(state.held) + free, waits=waits > 0),
+                reading_again=bool(waits) and not state.queue.next_is_here(tier, tenant),
+                cache=self._cache() if self._releasing.fits_nowhere else None,
+            )
+        )
+
+    def of_unknown(self) -> tuple[Closed, ...]:
+        """To a request that its owner doesn't know."""
+        return (Closed(gate=Gate.UNREAD if self._state.open else Gate.RECOVERING),)
+
+    def _slots_of(self, worker: Worker) -> Slots:
+        limits, held = self._state.limits.get(worker.boot), self._state.held.count_of(worker.boot)
+        return Slots(
+            worker.report.limit,
+            held,
+            learned=None if limits is None else limits.limit,
+            ready=is_ready(self._state, worker),
+            apart=worker.boot == self._quarantine.boot,
+        )
+
+    def _due_ms(self, tracked: Tracked | None) -> int | None:
+        """By the wall clock, as it is shown to people."""
+        now = self._state.now
+        if tracked is None or tracked.phase is not Phase.DELAYED or tracked.due_boot_ms <= now.boot_ms:
+            return None
+        return now.wall_ms + tracked.due_boot_ms - now.boot_ms
+
+    def _most(self, tier: str, tenant: str, slots: int, *, waits: bool) -> int | None:
+        """K_i, where anybody else of its tier waits. `waits`: the tenant itself does."""
+        own = self._state.accounts.weight_of(tenant)
+        _, weight = self._state.queue.tenants(tier)
+        others = weight - (own if waits else 0)
+        return most_in_flight(own, others + own, slots) if others else None
+
+    def _cache(self) -> tuple[int, int]:
+        """(what may be promised, what is) of all caches together whose size is known."""
+        known = [
+            (kv_tokens * limits.theta.percent // 100, limits.loads.peak)
+            for limits in self._state.limits.values() if (kv_tokens := limits.kv_tokens) is not None
+        ]  # fmt: skip
+        return sum(may for may, _ in known), sum(peak for _, peak in known)
