@@ -14,6 +14,8 @@ from psycopg.rows import dict_row
 
 from tests.support.postgres import PostgresServer
 
+MOST_DEADLOCKS = 5
+
 
 class Database(Protocol):
     """What a drill does to it."""
@@ -88,10 +90,19 @@ class PostgresDatabase:
         self._held: psycopg.Connection[Any] | None = None
 
     def lock(self) -> None:
-        """Every table locked against everybody."""
-        held = psycopg.connect(self._server.conninfo(self._name))
-        held.execute("LOCK TABLE results, positions, outbox IN ACCESS EXCLUSIVE MODE")
-        self._held = held
+        """Every table locked against everybody. Its tables are locked one after the other, and who writes takes them in
+        another order: whom of the two the server ends is chance, so that it may be us.
+        """
+        for _ in range(MOST_DEADLOCKS):
+            held = psycopg.connect(self._server.conninfo(self._name))
+            try:
+                held.execute("LOCK TABLE results, positions, outbox IN ACCESS EXCLUSIVE MODE")
+            except psycopg.errors.DeadlockDetected:
+                held.close()
+            else:
+                self._held = held
+                return
+        raise TimeoutError(f"the tables couldn't be locked, after {MOST_DEADLOCKS} deadlocks")
 
     def unlock(self) -> None:
         """Ends the transaction that locks."""

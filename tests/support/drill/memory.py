@@ -1,7 +1,8 @@
 """Samples the resident memory of each service's processes, and tells the slope of each. Called by the drill.
 
 A killed process begins anew; so the slope is of the longest life of each process, by least squares, without its first three
-minutes: a gateway takes two until its heap, connections and caches have their size.
+minutes: a gateway takes two until its heap, connections and caches have their size. What is kept for a quarter of an hour, as
+ids that have finished are, grows for that long: so the slope of the last ten minutes is told too, and what was there at each sixth.
 """
 
 import time
@@ -13,7 +14,8 @@ import psutil
 
 from headrace.cli.stack.service import ServiceProcess
 
-WARM_UP_S, LEAST_S = 180.0, 300.0
+WARM_UP_S, LEAST_S, LAST_S = 180.0, 300.0, 600.0
+PARTS = 6
 MIB = 1024 * 1024
 
 
@@ -45,7 +47,12 @@ def _life(samples: list[tuple[float, float]]) -> str:
     steady = [(at_s, mib) for at_s, mib in samples if at_s >= WARM_UP_S]
     if age_s < LEAST_S or len(steady) < 3:
         return f"{last}, too short a life for a slope"
-    return f"{last}, slope {slope(steady) * 60:+.2f} MiB a minute from {steady[0][1]:.0f} MiB"
+    lately = [(at_s, mib) for at_s, mib in steady if at_s >= age_s - LAST_S]
+    course = [f"{steady[len(steady) * part // PARTS][1]:.0f}" for part in range(PARTS)]
+    return (
+        f"{last}, slope {slope(steady) * 60:+.2f} MiB a minute, {slope(lately) * 60:+.2f} in the last ten minutes; "
+        f"before: {' '.join(course)}"
+    )
 
 
 def slope(samples: list[tuple[float, float]]) -> float:
