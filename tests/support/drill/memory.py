@@ -2,7 +2,7 @@
 
 A killed process begins anew; so the slope is of the longest life of each process, by least squares, without its first three
 minutes: a gateway takes two until its heap, connections and caches have their size. What is kept for a quarter of an hour, as
-ids that have finished are, grows for that long: so the slope of the last ten minutes is told too, and the course in six parts.
+ids that have finished are, grows for that long: so the last ten minutes have a slope of their own, and the course is told.
 """
 
 import time
