@@ -32,7 +32,7 @@ WORKERS_ENGINE = {
 ENGINE_SEEDS = {"engine": 0, "engine-2": 1}
 """Each engine says something else to a prompt, so that pieces of two attempts can't pass for one answer."""
 LIMIT = 8
-QUICK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "1000"}
+QUICK = {"broker.session.timeout.ms": "3000"}
 """A killed broker's partitions answer again after 3 s and not 9 s, so that a drill has time for more blows."""
 TOPICS = "[topics]\nreplication_factor = 3\nmin_insync_replicas = 2\nhistory = 1000000000\n"
 """Nothing is trimmed: the judge wants to see all of it."""
