@@ -23,6 +23,23 @@ def eventually(condition: Callable[[], T], what: str, within: timedelta = PATIEN
     return value
 
 
+def eventually_without(
+    errors: type[Exception] | tuple[type[Exception], ...],
+    call: Callable[[], T],
+    what: str,
+    within: timedelta = PATIENCE,
+) -> T:
+    """What `call` returns, once it raises none of these; AssertionError after `within` comes from the last of them."""
+    deadline = time.monotonic() + within.total_seconds()
+    while True:
+        try:
+            return call()
+        except errors as error:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {within.total_seconds():.0f} s: {what}") from error
+            time.sleep(POLL.total_seconds())
+
+
 async def eventually_async(
     condition: Callable[[], Awaitable[T]], what: str, within: timedelta = PATIENCE
 ) -> T:

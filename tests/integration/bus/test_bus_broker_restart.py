@@ -1,10 +1,8 @@
 """A broker is killed and restarted under load: nothing acknowledged is lost or doubled, and everyone goes on."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from threading import Event, Thread
 
 import pytest
 
@@ -16,18 +14,21 @@ from headrace.bus.ports import (
     BusUnavailableError,
     CommitFailedError,
     Confirmation,
+    FencedError,
     FencedState,
     LoopProducer,
     LoopReader,
     QueueFullError,
 )
 from headrace.contracts.topics import TOPICS, Topic, TopicKind
-from headrace.devkit.kafka import KafkaCluster
-from tests.support.eventually import eventually, eventually_async
+from headrace.devkit.kafka import READY_WITHIN, KafkaCluster
+from tests.support.eventually import PATIENCE, eventually, eventually_async, eventually_without
+from tests.support.turned import turned
 
 pytestmark = pytest.mark.kafka
 
-PATIENT = timedelta(seconds=60)
+PATIENT = READY_WITHIN + PATIENCE
+"""For what may begin while the broker is away: on a busy machine its start alone takes most of a minute."""
 SHORT = timedelta(milliseconds=20)
 A_FEW = 50
 
@@ -35,7 +36,7 @@ A_FEW = 50
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     # A killed broker comes back when its old session has ended: 9 s by default, seven times over.
-    with KafkaCluster(settings={"broker.session.timeout.ms": "2000"}) as running:
+    with KafkaCluster(settings={"broker.session.timeout.ms": "3000"}) as running:
         yield running
 
 
@@ -46,41 +47,20 @@ def bus(cluster: KafkaCluster) -> KafkaBus:
 
 @pytest.fixture
 def place(bus: KafkaBus, prefix: str) -> Place:
-    topics = bus.topics("test")
-    topics.create([Topic(prefix + "t", TOPICS[TopicKind.WORK], 1, 1, 1)])
+    topics, topic = bus.topics("test"), Topic(prefix + "t", TOPICS[TopicKind.WORK], 1, 1, 1)
+    # After the test before, the broker is hardly back.
+    eventually_without(BusError, lambda: topics.create([topic]), "the topic")
+    topics.close()
     return Place(prefix + "t", 0)
 
 
-@contextmanager
-def in_thread(turn: Callable[[], None]) -> Iterator[None]:
-    """Calls `turn` over and over in a thread; what it raises is raised here."""
-    stop, errors = Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            while not stop.is_set():
-                turn()
-        except BaseException as error:  # noqa: BLE001 - handed over to the test
-            errors.append(error)
-
-    thread = Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(30)
-    if errors:
-        raise errors[0]
-
-
 def kill_and_restart(cluster: KafkaCluster, counts: Callable[[], int]) -> None:
-    """Under load: wait for some, kill, restart, wait for some more."""
+    """Under load: wait for some, kill, restart, wait for some more. `counts` raises what ended the load."""
     eventually(lambda: counts() >= A_FEW, "a few before")
     cluster.kill()
     cluster.restart()
     before = counts()
-    eventually(lambda: counts() >= before + A_FEW, "a few after", PATIENT)
+    eventually(lambda: counts() >= before + A_FEW, "a few after")
 
 
 def confirmed_by(producer: LoopProducer, found: list[Confirmation]) -> bool:
@@ -97,8 +77,23 @@ def read_until(reader: LoopReader, enough: Callable[[list[bytes | None]], bool])
         values.extend(record.value for record in reader.read(100, SHORT))
         return enough(values)
 
-    eventually(read_on, "enough records", PATIENT)
+    eventually(read_on, "enough records")
     return values
+
+
+def written(producer: LoopProducer, value: bytes, place: Place) -> bool:
+    """Whether a record is confirmed. One that a busy broker didn't confirm in time may be there all the same."""
+    producer.send(Message(place.topic, place.partition, value), 0)
+    assert producer.flush(PATIENT) == 0
+    return producer.confirmations()[-1].error is None
+
+
+def all_well(tasks: Sequence[asyncio.Task[None]]) -> bool:
+    """True; raises what has ended one of them before its time."""
+    for task in tasks:
+        if task.done():
+            task.result()
+    return True
 
 
 def test_a_plain_loop_loses_nothing_that_was_acknowledged(
@@ -118,8 +113,8 @@ def test_a_plain_loop_loses_nothing_that_was_acknowledged(
         confirmed.extend(producer.confirmations())
         read.extend(record.value for record in reader.read(100, SHORT))
 
-    with in_thread(turn):
-        kill_and_restart(cluster, lambda: min(len(confirmed), len(read)))
+    with turned(turn) as well:
+        kill_and_restart(cluster, lambda: well() and min(len(confirmed), len(read)))
     assert producer.flush(PATIENT) == 0
     confirmed.extend(producer.confirmations())
     assert [(one.token, one.error) for one in confirmed] == [(number, None) for number in range(sent)]
@@ -152,7 +147,7 @@ async def test_asyncio_loses_nothing_that_was_acknowledged(
             read.extend(record.value for record in await reader.read(100, SHORT))
 
     tasks = [asyncio.create_task(write()), asyncio.create_task(follow())]
-    await asyncio.to_thread(kill_and_restart, cluster, lambda: len(read))
+    await asyncio.to_thread(kill_and_restart, cluster, lambda: all_well(tasks) and len(read))
     stop.set()
     await asyncio.gather(*tasks)
     assert await asyncio.gather(*sends) == list(range(len(sends)))
@@ -180,7 +175,9 @@ def test_an_owner_goes_on_from_its_last_committed_checkpoint_and_ends_are_answer
         state = bus.fenced_state("owner", place=place, transactional_id=place.topic)
         states.append(state)
         eventually(state.claim, "the claim", PATIENT)
-        stored = {record.key: record.value for record in state.load()}
+        # Who coordinates transactions again may not lead all its partitions yet.
+        records = eventually_without(BusUnavailableError, state.load, "the checkpoints")
+        stored = {record.key: record.value for record in records}
         # The last begun may have been committed too, without anybody having been told.
         assert int(stored.get(b"n") or b"0") in {acknowledged[-1], acknowledged[-1] + 1}
         return state
@@ -193,14 +190,15 @@ def test_an_owner_goes_on_from_its_last_committed_checkpoint_and_ends_are_answer
         try:
             state.begin([Message(place.topic, 0, b"%d" % following, (), b"n")])
             eventually(state.committed, "the commit", PATIENT)
-        except CommitFailedError:
+        except (CommitFailedError, FencedError):
+            # Fenced by nobody: the broker, once it is back, ends a transaction that was open for 15 s.
             state.close()
             state = owner()
         else:
             acknowledged.append(following)
 
-    with in_thread(turn):
-        kill_and_restart(cluster, lambda: len(acknowledged))
+    with turned(turn) as well:
+        kill_and_restart(cluster, lambda: well() and len(acknowledged))
 
     def ends_again() -> bool:
         asked = asking.ask([place])
@@ -240,8 +238,8 @@ def test_a_group_goes_on_reading_and_trimming_works_again(
             positions[place] = record.offset + 1
             read.append(record.value)
 
-    with in_thread(turn):
-        kill_and_restart(cluster, lambda: len(read))
+    with turned(turn) as well:
+        kill_and_restart(cluster, lambda: well() and len(read))
     assert read == [b"%d" % number for number in range(len(read))]
     topics.trim({place: 10})
     producer.close()
@@ -254,9 +252,7 @@ def test_what_is_dropped_on_close_is_never_written_and_what_was_sent_is_unknown(
     dropped = bus.loop_producer("dropped", delivery_timeout=PATIENT)
     giving_up = bus.loop_producer("giving-up", delivery_timeout=timedelta(seconds=1))
     for producer in (dropped, giving_up):
-        producer.send(Message(place.topic, 0, b"first"), 0)
-        assert producer.flush(PATIENT) == 0
-        assert [one.error for one in producer.confirmations()] == [None]
+        eventually(lambda producer=producer: written(producer, b"first", place), "writing")  # type: ignore[misc]
     cluster.kill()
     for producer in (dropped, giving_up):
         producer.send(Message(place.topic, 0, b"second"), 1)
@@ -266,19 +262,13 @@ def test_what_is_dropped_on_close_is_never_written_and_what_was_sent_is_unknown(
     dropped.close(drop=True)
     assert [one.token for one in dropped.confirmations()] == [1]
     cluster.restart()
-
-    def writes_again() -> bool:
-        giving_up.send(Message(place.topic, 0, b"third"), 2)
-        assert giving_up.flush(PATIENT) == 0
-        return giving_up.confirmations()[-1].error is None
-
-    eventually(writes_again, "writing again")
+    eventually(lambda: written(giving_up, b"third", place), "writing again")
     reader = bus.loop_reader("reader")
     reader.assign({place: START})
     read = read_until(reader, lambda values: b"third" in values)
     # "second" of the one that gave up may be there; of the one that was told to drop it, never.
     assert read.count(b"second") <= 1
-    assert read[:2] == [b"first", b"first"]
+    assert read.count(b"first") >= 2
 
 
 async def test_without_a_broker_callers_are_told_so_in_time(
@@ -286,7 +276,15 @@ async def test_without_a_broker_callers_are_told_so_in_time(
 ) -> None:
     producer = bus.async_producer("producer", delivery_timeout=timedelta(seconds=1))
     await producer.start()
-    await producer.send(Message(place.topic, 0, b"before"))
+
+    async def writes() -> bool:
+        try:
+            await producer.send(Message(place.topic, 0, b"x"))
+        except BusError:
+            return False
+        return True
+
+    await eventually_async(writes, "writing")
     cluster.kill()
     outcomes = await asyncio.gather(
         *(producer.send(Message(place.topic, 0, b"lost")) for _ in range(3)), return_exceptions=True
@@ -297,15 +295,7 @@ async def test_without_a_broker_callers_are_told_so_in_time(
     for told in await asyncio.gather(starting.start(), describing, return_exceptions=True):
         assert isinstance(told, BusUnavailableError)
     cluster.restart()
-
-    async def writes_again() -> bool:
-        try:
-            await producer.send(Message(place.topic, 0, b"after"))
-        except BusError:
-            return False
-        return True
-
-    await eventually_async(writes_again, "writing again")
+    await eventually_async(writes, "writing again")
     await producer.stop()
 
 

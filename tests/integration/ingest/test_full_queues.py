@@ -40,13 +40,13 @@ async def test_a_full_queue_is_refused_at_both_doors_and_taken_again_once_it_has
     pool = Pool(bus, prefix, WHOLE)
     scheduler, worker = pool.scheduler("owner"), LiveWorker(pool, limit=2)
     worker.holding = True
-    with turned(scheduler.turn, worker.turn):
+    with turned(scheduler.turn, worker.turn) as well:
         async with running(bus, tmp_path, prefix, policy=WHOLE) as replica:
             for _ in range(SOME):
                 assert (await submitted(replica))[0] == 202  # more wait than run, and nobody knows how fast
 
             async def refused() -> bool:
-                return (await submitted(replica))[0] == 429
+                return well() and (await submitted(replica))[0] == 429
 
             await eventually_async(refused, "the queue is full")
             status, headers, problem = await submitted(replica)
@@ -60,7 +60,7 @@ async def test_a_full_queue_is_refused_at_both_doors_and_taken_again_once_it_has
             worker.limit, worker.holding = 50, False
 
             async def taken() -> bool:
-                return (await submitted(replica))[0] == 202
+                return well() and (await submitted(replica))[0] == 202
 
             await eventually_async(taken, "the queue has drained")
     scheduler.stop()

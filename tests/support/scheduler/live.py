@@ -27,7 +27,7 @@ from headrace.scheduler.service import Scheduler
 from headrace.scheduler.settings import SchedulerSettings
 from headrace.scheduler.timings import Timings
 from headrace.scheduler.wiring import build
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually_without
 from tests.support.scheduler.pure import POOL
 
 _NO_WAIT = timedelta()
@@ -68,15 +68,7 @@ class Pool:
     @staticmethod
     def assign(reader: LoopReader, positions: dict[Place, int]) -> None:
         """A topic made a moment ago has no leader yet: assign as soon as that is possible."""
-
-        def possible() -> bool:
-            try:
-                reader.assign(positions)
-            except BusUnavailableError:
-                return False
-            return True
-
-        eventually(possible, "the logs can be read")
+        eventually_without(BusUnavailableError, lambda: reader.assign(positions), "the logs can be read")
 
     def place(self, kind: TopicKind, partition: int = 0, tier: str = "") -> Place:
         """A partition of one of its topics."""
