@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.explanations import Quote
+from headrace.contracts.selections import Find
 from headrace.contracts.values import Count, Mark, Name, Port16, TopicName, WallMs
 
 
@@ -19,8 +20,8 @@ class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
 class Query(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="query"):
     """Where is this request? Answered by the owner on `replies`, partition `gateway`, with the same `nonce`.
 
-    `why`: also, why isn't it running? `quote`: there is no such request; what would become of it? An owner that doesn't know
-    these two fields answers without them.
+    `why`: also, why isn't it running? `quote`, `find`: there is no such request; what would become of it, or which fit? An
+    owner that doesn't know these three fields answers without them.
     """
 
     id: Mark
@@ -28,6 +29,7 @@ class Query(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="query"):
     gateway: Port16
     why: bool = False
     quote: Quote | None = None
+    find: Find | None = None
 
 
 class DeliveryPosition(Struct, frozen=True, kw_only=True, tag="delivery_position"):

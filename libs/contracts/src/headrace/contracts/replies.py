@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from headrace.contracts.explanations import Offer, Why
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
+from headrace.contracts.selections import Found
 from headrace.contracts.values import Count, Failure, Payload, Port16, Usage, WallMs
 
 
@@ -45,8 +46,8 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"
     """The owner's answer to a Query. `known` false: the owner doesn't hold this id (finished, or not read yet).
 
     `position` is the number of requests ahead in its tenant's queue and tier; `tokens` the completion tokens so far;
-    `model` the name that the backend knows. `why` and `offers` where the query asked for them: an offer for each tier that it
-    named and the owner knows, in its order.
+    `model` the name that the backend knows. `why`, `offers` and `found` where the query asked for them: an offer for each
+    tier that it named and the owner knows, in its order.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"
     model: str | None = None
     why: Why | None = None
     offers: tuple[Offer, ...] = ()
+    found: Found | None = None
 
 
 ReplyRecord = Chunk | Final | Answer

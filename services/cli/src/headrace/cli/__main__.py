@@ -16,6 +16,7 @@ from headrace.cli.commands import (
     keys,
     policy,
     pools,
+    queue,
     run,
     simulate,
     topics,
@@ -43,6 +44,7 @@ def application() -> typer.Typer:
     app.add_typer(topics.commands(), name="topics")
     app.add_typer(pools.commands(), name="pools")
     app.add_typer(workers.commands(), name="workers")
+    app.add_typer(queue.commands(), name="queue")
     app.add_typer(config.commands(), name="config")
     app.add_typer(policy.commands(), name="policy")
     app.add_typer(keys.commands(), name="keys")

@@ -37,10 +37,22 @@ class Logs:
     @contextmanager
     def following(self, kind: TopicKind, pool: str = "") -> Iterator["LogReading"]:
         """One log from its beginning on. Raises Trouble when it isn't there."""
+        with self._reading(kind, self.place(kind, pool)) as reading:
+            reading.begin(START)
+            yield reading
+
+    @contextmanager
+    def news(self, kind: TopicKind, partition: int) -> Iterator["LogReading"]:
+        """What comes from now on into a partition of a topic that all pools share. Raises Trouble when it isn't there."""
+        with self._reading(kind, Place(self.names.of(kind), partition)) as reading:
+            reading.begin(reading.end())
+            yield reading
+
+    @contextmanager
+    def _reading(self, kind: TopicKind, place: Place) -> Iterator["LogReading"]:
         reader = self._bus.loop_reader(_NAME)
         try:
-            reader.assign({self.place(kind, pool): START})
-            yield LogReading(self._bus, reader, kind, self.place(kind, pool))
+            yield LogReading(self._bus, reader, kind, place)
         except BusUnavailableError:
             raise
         except BusError as error:
@@ -68,9 +80,13 @@ class LogReading:
     def __init__(self, bus: Bus, reader: LoopReader, kind: TopicKind, place: Place) -> None:
         self._bus, self._reader, self._kind, self._place = bus, reader, kind, place
 
+    def begin(self, position: int) -> None:
+        """Read on from here."""
+        self._reader.assign({self._place: position})
+
     def to_end(self) -> Iterator[tuple[Received, Any]]:
         """What stands between what was read last and the end, decoded; what can't be is the owner's to judge."""
-        end, deadline = self._end(), monotonic() + _PATIENCE_S
+        end, deadline = self.end(), monotonic() + _PATIENCE_S
         while self._reader.position(self._place) < end:
             for received in self._reader.read(_BATCH, _WAIT):
                 try:
@@ -80,7 +96,8 @@ class LogReading:
             if monotonic() > deadline:
                 raise Trouble(f"{self._place.topic} wasn't read to its end in time")
 
-    def _end(self) -> int:
+    def end(self) -> int:
+        """The offset after its last record now. Raises Trouble when nobody says."""
         ends, deadline = self._bus.ends(_NAME), monotonic() + _PATIENCE_S
         try:
             question = ends.ask([self._place])

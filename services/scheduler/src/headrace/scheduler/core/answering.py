@@ -7,6 +7,7 @@ from headrace.bus.messages import message_of
 from headrace.contracts.control import Query
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Answer
+from headrace.contracts.selections import Found
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
@@ -48,6 +49,19 @@ class Answering:
             model=None if tracked is None else tracked.record.model,
             why=self._explaining.why(query.id, ahead) if query.why else None,
             offers=() if query.quote is None else self._quoting.offers(query.quote),
+        )
+        state.send(message_of(state.setting.place(TopicKind.REPLIES, query.gateway), answer))
+
+    def found(self, query: Query, found: Found) -> None:
+        """Answer which requests fit."""
+        state = self._state
+        answer = Answer(
+            id=query.id,
+            nonce=query.nonce,
+            epoch=state.epoch,
+            as_of_ms=state.now.wall_ms,
+            known=False,
+            found=found,
         )
         state.send(message_of(state.setting.place(TopicKind.REPLIES, query.gateway), answer))
 

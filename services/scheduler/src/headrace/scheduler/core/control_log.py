@@ -27,6 +27,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.finding import Finding
 from headrace.scheduler.core.orders import Orders
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.pending import PendingCancel
@@ -38,6 +39,7 @@ class ControlLog:
 
     def __init__(self, state: PoolState, endings: Endings, commands: Commands, answering: Answering) -> None:
         self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
+        self._finding = Finding(state, answering)
         self._orders = Orders(state, commands)
         self._swept_ms = -(10**12)
         self._last_word: dict[Place, int] = {}
@@ -67,7 +69,7 @@ class ControlLog:
         elif isinstance(record, Query):
             fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
             if fresh and (state.open or record.why):
-                self._answering.answer(record)
+                self._answer(record)
         elif isinstance(record, DrainWorker | UndrainWorker):
             self._orders.drain(received, record)
         elif isinstance(record, MovePool):
@@ -75,8 +77,18 @@ class ControlLog:
         else:
             self._note(received, record)
 
-    def sweep(self) -> None:
-        """Apply what can be applied. Call only past the gate."""
+    @property
+    def under_way(self) -> bool:
+        """Whether there is more to look at now."""
+        return self._finding.under_way
+
+    def turn(self) -> None:
+        """What is done a piece in each step, and what can be applied. Call only past the gate."""
+        self._finding.turn()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Apply what can be applied."""
         state = self._state
         if state.now.boot_ms - self._swept_ms < ms(state.setting.timings.sweep):
             return
@@ -90,6 +102,12 @@ class ControlLog:
             else:
                 self._commands.cancel_held(held, CancelReason.DEADLINE)
         self._orders.sweep()
+
+    def _answer(self, query: Query) -> None:
+        if query.find is None:
+            self._answering.answer(query)
+        else:
+            self._finding.ask(query, query.find)
 
     def _note(self, received: Received, record: DeliveryPosition) -> None:
         """The last word counts, also a lower one: a database that was brought back from a copy needs more of the logs."""

@@ -202,7 +202,7 @@ class PoolCore:
                 self._endings.pump(begin=False)
             return
         self._releasing.expire()
-        self._control.sweep()
+        self._control.turn()
         self._when_to_trim.due()
         self._unfinished = self._releasing.release()
         self._spilling.turn()
@@ -224,6 +224,7 @@ class PoolCore:
         self._decide_pauses()
         state.out.busy = self._endings.waiting or self._checkpoints.under_way or self._leaving.under_way
         state.out.busy |= state.ends.waiting or state.barriers.waiting or self._spilling.under_way
+        state.out.busy |= self._control.under_way
         state.out.wake_ms = self._wake_ms()
 
     def _ask_for_ends(self) -> None:

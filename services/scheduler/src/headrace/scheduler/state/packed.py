@@ -14,7 +14,9 @@ import msgspec
 
 from headrace.bus.messages import Place
 from headrace.contracts.requests import RequestRecord
+from headrace.contracts.selections import Stage
 from headrace.contracts.values import Origin, Payload
+from headrace.scheduler.decisions.does_it_fit import Facts
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.state.tracked import Phase, Tracked
 
@@ -198,6 +200,13 @@ class Packing:
         """Where it stands."""
         rest = _rest_of(packed)
         return Stub(rest.id, self._places[rest.place], order_of_packed(packed)[3], rest.size)
+
+    def facts(self, packed: bytes) -> Facts:
+        """What an operator may ask for. Costs a tenth of unpacking it."""
+        rest = _rest_of(packed)
+        shape = self._shapes[rest.shape]
+        accepted_ms = order_of_packed(packed)[2]
+        return Facts(rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED)
 
     def forget(self, packed: bytes) -> None:
         """These bytes aren't needed any more."""

@@ -64,6 +64,10 @@ class Requests:
         self._here[request_id] = found
         return found
 
+    def ids_in_memory(self) -> list[str]:
+        """A copy: of what is in memory there is no more than the windows allow."""
+        return list(self._here)
+
     def values(self) -> Iterable[Tracked]:
         """Those in memory."""
         return self._here.values()

@@ -135,6 +135,19 @@ class SortedPairs:
                 break
         return found[:most]
 
+    def after(self, pair: Pair, most: int) -> list[Pair]:
+        """Those that come after this one, which needn't be in it; in order, so many at most."""
+        found: list[Pair] = []
+        for at in range(bisect_right(self._lasts, pair), len(self._runs)):
+            instants, keys = self._runs[at]
+            where = 0 if found else _place_of(instants, keys, *pair)
+            where += not found and where < len(keys) and (instants[where], keys[where]) == pair
+            stop = where + most - len(found)
+            found += zip(instants[where:stop], keys[where:stop], strict=True)
+            if len(found) >= most:
+                break
+        return found
+
     def _split(self, at: int) -> None:
         half = self._most // 2
         instants, keys = self._runs[at]

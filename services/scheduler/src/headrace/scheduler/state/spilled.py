@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from headrace.bus.messages import Place
+from headrace.scheduler.decisions.does_it_fit import Facts
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.when_expired import expires_ms
 from headrace.scheduler.state.packed import Packing, Stub, id_in, key_of, key_of_order, order_of_packed
-from headrace.scheduler.state.sorted_runs import SortedPairs, SortedRecords
+from headrace.scheduler.state.sorted_runs import Pair, SortedPairs, SortedRecords
 from headrace.scheduler.state.tenant_queue import Waiting
 from headrace.scheduler.state.tracked import Tracked
 
@@ -112,6 +113,11 @@ class Spilled:
         """When the oldest of a tier was accepted, Unix ms."""
         first = self._arrivals[tier].first() if tier in self._arrivals else None
         return None if first is None else first[0]
+
+    def accepted_after(self, tier: str, after: Pair, most: int) -> list[tuple[Pair, Facts]]:
+        """What an operator may ask of those of a tier that come after this pair of an instant and a key, so many at most."""
+        pairs = self._arrivals[tier].after(after, most) if tier in self._arrivals else []
+        return [(pair, self._packing.facts(self._by_key[pair[1]])) for pair in pairs]
 
     def count_of(self, place: Place) -> int:
         """How many of a partition."""

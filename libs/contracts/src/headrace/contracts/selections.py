@@ -1,0 +1,67 @@
+"""Which requests of a pool an operator means, and what the owner found of them. Part of questions and orders in `control`,
+and of answers on `replies`.
+
+Invariant: a selection speaks only of what the owner knows without a payload.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from headrace.contracts.values import Count, Mark, Name, WallMs
+
+MOST_FOUND = 200
+"""Requests named in one answer: the oldest of those that fit."""
+
+
+class Stage(StrEnum):
+    """Where an unfinished request is: it waits for its turn or its next try, or a worker has it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+
+
+class Selection(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The unfinished requests that fit every field that is given; none given: all. `model` is the name that the backend
+    knows; `id_prefix` begins an id; `accepted_before_ms` is Unix time by ingest's clock.
+    """
+
+    tier: Name | None = None
+    tenant: Name | None = None
+    model: Name | None = None
+    id_prefix: Mark | None = None
+    stage: Stage | None = None
+    accepted_before_ms: WallMs | None = None
+
+
+class Find(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Which requests fit? `most`: so many are to be named."""
+
+    selection: Selection
+    most: Annotated[int, Meta(ge=0, le=MOST_FOUND)] = 0
+
+
+class FoundRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One request that fits. `cost` is what it is charged, in micro service units; `attempts` those that were used up."""
+
+    id: str
+    tenant: Name
+    tier: Name
+    model: Name
+    stage: Stage
+    accepted_ms: WallMs
+    priority: int = 0
+    cost: Count = 0
+    attempts: Count = 0
+
+
+class Found(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How many fit, of those that the owner has read; `requests` are the oldest of them. `unread_partitions`: so many
+    request partitions that may hold more of them aren't read at present, since their window is full.
+    """
+
+    queued: Count
+    running: Count
+    requests: Annotated[tuple[FoundRequest, ...], Meta(max_length=MOST_FOUND)] = ()
+    unread_partitions: Count = 0

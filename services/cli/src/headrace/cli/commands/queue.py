@@ -1,0 +1,114 @@
+"""`headrace queue`: which requests wait and run in a pool, and what an operator may do to many of them at once."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+import typer
+
+from headrace.cli.log_reading import logs_of
+from headrace.cli.options import (
+    AsJson,
+    Kafka,
+    PolicyFile,
+    Prefix,
+    policy_of,
+    require_pool,
+    settings_of,
+)
+from headrace.cli.owner_asking import ask
+from headrace.cli.queue_filters import (
+    IdPrefix,
+    InStage,
+    OfModel,
+    OfTenant,
+    OfTier,
+    OlderThan,
+    Within,
+    patience_of,
+    selection_of,
+)
+from headrace.cli.terminal import say, say_json, show_table
+from headrace.contracts.durations import render
+from headrace.contracts.selections import MOST_FOUND, Found, FoundRequest, Stage
+from headrace.runtime.clock import SystemClock
+
+_UNIT = 1_000_000
+"""Micro service units in one."""
+Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
+
+
+def commands() -> typer.Typer:
+    """The group `queue`."""
+    app = typer.Typer(help="What waits and runs in a pool.", no_args_is_help=True)
+    app.command("ls")(ls)
+    return app
+
+
+def ls(
+    pool: Pool,
+    *,
+    tier: OfTier = None,
+    tenant: OfTenant = None,
+    model: OfModel = None,
+    id_prefix: IdPrefix = None,
+    state: InStage = None,
+    older_than: OlderThan = None,
+    most: Annotated[
+        int, typer.Option(min=0, max=MOST_FOUND, help="How many to name: the oldest of those that fit.")
+    ] = 20,
+    within: Within = "60s",
+    policy: PolicyFile = None,
+    kafka: Kafka = None,
+    prefix: Prefix = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count the unfinished requests that fit, and name the oldest of them."""
+    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    require_pool(settings, pool)
+    wall_ms = SystemClock().now().wall_ms
+    selection = selection_of(
+        policy_of(settings), wall_ms=wall_ms, tier=tier, tenant=tenant, model=model, id_prefix=id_prefix,
+        state=state, older_than=older_than,
+    )  # fmt: skip
+    patience = patience_of(within)
+    with logs_of(settings) as logs:
+        found = ask(logs, pool, selection, most, patience)
+    if as_json:
+        say_json({"pool": pool, **msgspec.to_builtins(found, str_keys=True)})
+        return
+    show_found(found, wall_ms)
+    say(summary_of(pool, found))
+
+
+def summary_of(pool: str, found: Found) -> str:
+    """How many there are, as a sentence."""
+    told = f"{found.queued} wait and {found.running} run in {pool} that fit"
+    if len(found.requests) < found.queued + found.running and found.requests:
+        told += f"; these are the oldest {len(found.requests)}"
+    if found.unread_partitions:
+        told += f"; {found.unread_partitions} request partitions have full windows, so more may stand in their logs"
+    return told
+
+
+def show_found(found: Found, wall_ms: int) -> None:
+    """The table, where there is anything to show."""
+    columns = ("request", "tenant", "tier", "model", "state", "age", "attempts", "priority", "cost")
+    if found.requests:
+        rows = (_as_row(each, wall_ms) for each in found.requests)
+        show_table(columns, rows, dispensable=("attempts", "priority", "cost"))
+
+
+def _as_row(request: FoundRequest, wall_ms: int) -> tuple[str, ...]:
+    age = timedelta(seconds=max(0, wall_ms - request.accepted_ms) // 1000)
+    return (
+        request.id,
+        request.tenant,
+        request.tier,
+        request.model,
+        Stage(request.stage).value,
+        render(age),
+        str(request.attempts),
+        str(request.priority),
+        str(-(-request.cost // _UNIT)),
+    )

@@ -1,0 +1,48 @@
+"""Asks the owner of a pool which requests fit. Called by `headrace queue`.
+
+Invariant: the answer that counts bears the question's own nonce, so that nobody takes another's for it.
+"""
+
+from datetime import timedelta
+from secrets import token_hex
+from time import monotonic, sleep
+
+from headrace.cli.log_reading import Logs
+from headrace.cli.trouble import Trouble
+from headrace.contracts.control import Query
+from headrace.contracts.durations import render
+from headrace.contracts.replies import Answer
+from headrace.contracts.selections import Find, Found, Selection
+from headrace.contracts.topics import TopicKind
+
+_ASK_AGAIN_S = 10.0
+_LOOK_AGAIN_S = 0.05
+_GATEWAY = 0
+"""Any partition of `replies` will do: its reader passes over answers that it didn't ask for."""
+
+
+def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelta) -> Found:
+    """What the owner found. Raises Trouble where it says nothing in time, or doesn't know the question."""
+    nonce = token_hex(16)
+    query = Query(id=nonce, nonce=nonce, gateway=_GATEWAY, find=Find(selection=selection, most=most))
+    began, asked = monotonic(), -_ASK_AGAIN_S
+    with logs.news(TopicKind.REPLIES, _GATEWAY) as replies:
+        while (now := monotonic()) - began < within.total_seconds():
+            if now - asked >= _ASK_AGAIN_S:
+                logs.order(pool, query)
+                asked = now
+            for _, record in replies.to_end():
+                if isinstance(record, Answer) and record.nonce == nonce:
+                    return _found(pool, record)
+            sleep(_LOOK_AGAIN_S)
+    raise Trouble(
+        f"the owner of {pool} hasn't answered within {render(within)}: see `headrace pools show`, or try a longer --within"
+    )
+
+
+def _found(pool: str, answer: Answer) -> Found:
+    if answer.found is None:
+        raise Trouble(
+            f"the owner of {pool} is of an older version, which can't tell: upgrade the schedulers first"
+        )
+    return answer.found

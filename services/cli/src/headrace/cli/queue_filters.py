@@ -1,0 +1,72 @@
+"""The filters of `headrace queue`: options, and the selection that they make. Pure.
+
+Invariant: a filter that can fit nothing, since the policy doesn't have what it names, is told as a sentence.
+"""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from headrace.cli.trouble import Trouble
+from headrace.contracts.durations import ms, parse
+from headrace.contracts.policy import Policy
+from headrace.contracts.selections import Selection, Stage
+
+_LONGEST_NAME, _LONGEST_ID = 128, 256
+_FIRST_MS = 1_577_836_800_000
+"""The earliest instant that a record takes: nothing was accepted before it."""
+
+OfTier = Annotated[str | None, typer.Option("--tier", help="Only of this tier.")]
+OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
+OfModel = Annotated[str | None, typer.Option("--model", help="Only for this model, as the backend names it.")]
+IdPrefix = Annotated[str | None, typer.Option("--id", help="Only those whose id begins so.")]
+InStage = Annotated[Stage | None, typer.Option("--state", help="Only those that wait, or that run.")]
+OlderThan = Annotated[
+    str | None, typer.Option("--older-than", help="Only those accepted so long ago, such as 10m.")
+]
+Within = Annotated[str, typer.Option("--within", help="How long to wait for the pool's owner, such as 60s.")]
+
+
+def selection_of(
+    policy: Policy,
+    *,
+    wall_ms: int,
+    tier: str | None = None,
+    tenant: str | None = None,
+    model: str | None = None,
+    id_prefix: str | None = None,
+    state: Stage | None = None,
+    older_than: str | None = None,
+) -> Selection:
+    """What the options mean at this instant, Unix ms. Raises Trouble."""
+    if tier is not None and tier not in policy.tiers:
+        raise Trouble(f"the policy has no tier {tier}; it has {', '.join(policy.tiers)}")
+    for name, given, longest in (
+        ("--tenant", tenant, _LONGEST_NAME),
+        ("--model", model, _LONGEST_NAME),
+        ("--id", id_prefix, _LONGEST_ID),
+    ):
+        if given is not None and not 1 <= len(given) <= longest:
+            raise Trouble(f"{name} has {len(given)} characters; it takes 1 to {longest}")
+    before_ms = None if older_than is None else wall_ms - ms(_duration("--older-than", older_than))
+    return Selection(
+        tier=tier,
+        tenant=tenant,
+        model=model,
+        id_prefix=id_prefix,
+        stage=state,
+        accepted_before_ms=None if before_ms is None else max(before_ms, _FIRST_MS),
+    )
+
+
+def patience_of(within: str) -> timedelta:
+    """How long to wait. Raises Trouble."""
+    return _duration("--within", within)
+
+
+def _duration(option: str, given: str) -> timedelta:
+    try:
+        return parse(given)
+    except ValueError as error:
+        raise Trouble(f'{option} is "{given}": {error}') from None

@@ -1,0 +1,35 @@
+"""Does an operator mean this request? Called by core.walking.
+
+Invariant: what is asked stays true as long as the request isn't finished, but for its stage: so an order that is read again
+after a change of owner means the same requests.
+"""
+
+from typing import NamedTuple
+
+from headrace.contracts.selections import Selection, Stage
+
+
+class Facts(NamedTuple):
+    """What a selection may speak of. `stage` None: its end is under way."""
+
+    id: str
+    tenant: str
+    tier: str
+    model: str
+    accepted_ms: int
+    stage: Stage | None
+
+
+def does_it_fit(selection: Selection, facts: Facts) -> bool:
+    """Whether it fits every field that is given. What is accepted at the very instant is not before it."""
+    asked = (
+        (selection.tier, facts.tier),
+        (selection.tenant, facts.tenant),
+        (selection.model, facts.model),
+        (selection.stage, facts.stage),
+    )
+    if any(wanted is not None and wanted != actual for wanted, actual in asked):
+        return False
+    if selection.id_prefix is not None and not facts.id.startswith(selection.id_prefix):
+        return False
+    return selection.accepted_before_ms is None or facts.accepted_ms < selection.accepted_before_ms

@@ -1,0 +1,72 @@
+"""`headrace queue` against a running scheduler, as its operators use it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.runtime.policy_file import load_policy
+from tests.support.command_line import CommandLine
+from tests.support.eventually import eventually
+from tests.support.scheduler.live import Pool
+
+POLICY = """
+[pools.small.models]
+m = "m"
+[tenants.a]
+[tenants.b]
+[topics]
+tenant_partitions = 2
+gateways = 1
+"""
+PATIENCE = timedelta(seconds=60)
+pytestmark = pytest.mark.kafka
+
+
+@contextmanager
+def scheduler(headrace: CommandLine, errors: Path) -> Iterator[None]:
+    made = headrace.start("run", "scheduler", errors=errors)
+    try:
+        yield
+    finally:
+        made.terminate()
+        made.communicate(timeout=30)
+        assert made.returncode == 0
+
+
+def test_an_operator_looks_into_a_queue(kafka: str, prefix: str, tmp_path: Path) -> None:
+    headrace, policy = CommandLine(), tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    shared = {"kafka": kafka, "prefix": prefix, "policy": str(policy)}
+    headrace.env |= {f"HEADRACE_{name.upper()}": value for name, value in shared.items()}
+    pool = Pool(KafkaBus(KafkaConnection(kafka)), prefix, load_policy(policy))
+
+    def listed(*options: str) -> Any:
+        done = headrace.run("queue", "ls", "small", "--json", "--within", "5s", *options)
+        return msgspec.json.decode(done.stdout) if done.returncode == 0 else done.stderr
+
+    assert "hasn't answered within 5s" in listed()
+    assert "the policy has no tier x; it has interactive, standard, batch" in listed("--tier", "x")
+    assert "the policy has no pool large" in headrace.run("queue", "ls", "large").stderr
+    assert "expected a duration" in listed("--older-than", "10")
+    of_a, of_b = pool.submit(5), pool.submit(3, "b", "interactive")
+    pool.producer.flush(timedelta(seconds=10))
+    pool.close()
+    with scheduler(headrace, tmp_path / "errors"):
+        eventually(
+            lambda: isinstance(found := listed(), dict) and found["queued"] == 8, "all are read", PATIENCE
+        )
+        found = listed("--tenant", "a", "--most", "2")
+        assert (found["queued"], found["running"]) == (5, 0)
+        assert {each["id"] for each in found["requests"]} <= set(of_a)
+        assert len(found["requests"]) == 2
+        assert [each["id"] for each in listed("--id", of_b[1])["requests"]] == [of_b[1]]
+        assert listed("--older-than", "1h")["queued"] == listed("--state", "running")["queued"] == 0
+        told = headrace.run("queue", "ls", "small", "--tier", "interactive").stdout
+        assert "3 wait and 0 run in small that fit" in told
+        assert all(each in told for each in of_b)
