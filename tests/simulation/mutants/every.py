@@ -19,6 +19,7 @@ from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
 from tests.simulation.mutants.reports import REPORTS
 from tests.simulation.mutants.retries import RETRIES
+from tests.simulation.mutants.spills import SPILLS
 from tests.simulation.mutants.too_late import TOO_LATE
 from tests.simulation.mutants.turns import TURNS
 from tests.simulation.schedules.every import SCHEDULES
@@ -38,6 +39,7 @@ EVERY: tuple[Mutant, ...] = (
     *ANSWERS,
     *TURNS,
     *TOO_LATE,
+    *SPILLS,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

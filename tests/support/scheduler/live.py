@@ -7,6 +7,7 @@ conditions. When to use it: see scheduler.pure.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from headrace.bus.messages import Place, message_of
 from headrace.bus.ports import START, Bus, BusUnavailableError, LoopReader
@@ -51,6 +52,8 @@ class Pool:
     policy: Policy
     clock: Clock = field(default_factory=SystemClock)
     submitted: int = 0
+    bodies: bool = False
+    """Whether each request's body is its id."""
 
     def __post_init__(self) -> None:
         self.names = TopicNames(self.prefix)
@@ -74,9 +77,11 @@ class Pool:
         """A partition of one of its topics."""
         return Place(self.names.of(kind, pool=POOL, tier=tier), partition)
 
-    def scheduler(self, name: str, replicas: tuple[str, ...] = (), timings: Timings = FAST) -> Scheduler:
-        """A new replica."""
-        settings = SchedulerSettings(prefix=self.prefix, name=name, replicas=replicas)
+    def scheduler(
+        self, name: str, replicas: tuple[str, ...] = (), timings: Timings = FAST, **more: Any
+    ) -> Scheduler:
+        """A new replica. `more`: other settings of it."""
+        settings = SchedulerSettings(prefix=self.prefix, name=name, replicas=replicas, **more)
         telemetry = Telemetry.create(settings, self.clock)
         return build(settings, bus=self.bus, policy=self.policy, telemetry=telemetry, timings=timings)
 
@@ -121,7 +126,8 @@ class Pool:
             max_tokens=10,
             prompt_tokens=4,
         )
-        self.producer.send(message_of(self.place(TopicKind.REQUESTS, partition, tier), record, b"{}"), None)
+        body = made.encode() if self.bodies else b"{}"
+        self.producer.send(message_of(self.place(TopicKind.REQUESTS, partition, tier), record, body), None)
         return made
 
     def close(self) -> None:

@@ -110,6 +110,13 @@ def fields_of(tracked: Tracked) -> dict[str, Any]:
     return {name: getattr(tracked.record, name) for name in names}
 
 
+def test_who_is_urgent_is_first_among_the_spilled() -> None:
+    spilled = Spilled()
+    for number, priority in enumerate((0, -1, 2, 0)):
+        assert spilled.put(plain(number, priority=priority))
+    assert [stub.id for stub in spilled.firsts("t", "a", 4)] == ["req_2", "req_0", "req_3", "req_1"]
+
+
 def test_two_ids_of_one_key_are_never_taken_for_each_other(monkeypatch: Any) -> None:
     monkeypatch.setattr(spilled_module, "key_of", lambda _: 7)
     spilled = Spilled()

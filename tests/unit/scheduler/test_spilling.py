@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headrace.bus.messages import Message, Received, message_of
+from headrace.bus.messages import Message, message_of
 from headrace.contracts.codec import HEADER, encode
 from headrace.contracts.commands import Run
 from headrace.contracts.control import CancelRequest, Query
@@ -15,6 +15,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
+from headrace.contracts.partitions import partition_of
 from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
 from headrace.contracts.requests import RequestRecord
@@ -136,6 +137,19 @@ def test_every_spilled_request_runs_once_in_its_order_with_its_own_payload_and_t
     assert (partition.records, partition.size) == (0, 0)
 
 
+def test_a_flood_that_is_worked_off_never_takes_more_than_its_bound() -> None:
+    flood = Flood()
+    records = flood.flood(20)
+    state, runs = flood.core.state, 0
+    partition = state.partitions.by_place[place(TopicKind.REQUESTS, records[0].partition, "batch")]
+    flood.limit = 1
+    while (run := flood.next_run(runs)) is not None:
+        runs += 1
+        assert partition.records <= FEW.records + 1, "and the one that runs"
+        flood.finish(run)
+    assert runs == 20
+
+
 def order_of_runs(seed: int, spill: SpillBounds | None) -> list[str]:
     """Random floods of two tenants in two tiers, one slot: the numbers of the requests in the order of their runs."""
     dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
@@ -221,19 +235,39 @@ def test_a_spilled_request_knows_its_place_in_the_queue() -> None:
     assert flood.spilled == 16, "whoever asks changes nothing"
 
 
+def tenants_of(runs: list[Run]) -> list[str]:
+    """Whose they are."""
+    return [run.request.tenant for run in runs]
+
+
 def test_a_payload_on_its_way_holds_up_no_other_tenant_and_its_tenant_keeps_its_turn() -> None:
     flood = Flood()
     flood.flood(20)
-    flood.owner.answers_runs = False
-    other = [flood.submit(tenant="b") for _ in range(3)]
-    flood.limit = 20
-    flood.run(500)
-    ran = flood.commands(Run)
-    assert [run.request.tenant for run in ran].count("a") == 4
-    assert {run.request.id for run in ran} >= {record.id for record in other}
-    flood.owner.answers_runs = True
+    for _ in range(60):
+        flood.submit(tenant="d")  # of another partition
+    flood.run(200)
+    flood.world.out_until[place(TopicKind.REQUESTS, partition_of("a", 2), "batch")] = 10**9
+    flood.limit = 34
     flood.run(1_500)
-    assert [run.request.tenant for run in flood.commands(Run)].count("a") > 10
+    ran = flood.commands(Run)
+    assert tenants_of(ran).count("a") == 4, "all that it has in memory"
+    assert tenants_of(ran).count("d") == 30, "more than its part"
+    flood.world.out_until.clear()
+    flood.run(500)
+    flood.limit = 38
+    flood.run(500)
+    assert tenants_of(flood.commands(Run)[34:]) == ["a"] * 4
+
+
+def test_what_goes_behind_a_spilled_request_is_spilled_too_and_what_goes_first_of_all_stays() -> None:
+    flood = Flood()
+    flood.flood(8)
+    state = flood.core.state
+    flood.owner.answers_runs, flood.limit = False, 2
+    flood.run(600)
+    last, first = flood.submit(), flood.submit(priority=1)
+    flood.run(200)
+    assert (last.id in state.spilled, first.id in state.spilled) == (True, False)
 
 
 def test_no_checkpoint_passes_a_spilled_request_and_the_next_owner_reads_it_again() -> None:
@@ -259,13 +293,17 @@ def test_no_checkpoint_passes_a_spilled_request_and_the_next_owner_reads_it_agai
     )
 
 
-def replaced(received: Received, **more: Any) -> Received:
-    """As another record that stands in the same place."""
-    return replace(received, **more)
+def test_what_comes_back_as_another_stops_the_pool() -> None:
+    it_stops("another")
 
 
-@pytest.mark.parametrize("how", ["another", "garbage", "nothing"])
-def test_what_comes_back_other_than_it_was_stops_the_pool_with_a_sentence(how: str) -> None:
+@pytest.mark.parametrize("how", ["garbage", "nothing"])
+def test_what_comes_back_as_nothing_at_all_stops_the_pool(how: str) -> None:
+    it_stops(how)
+
+
+def it_stops(how: str) -> None:
+    """With a sentence."""
     flood = Flood()
     records = flood.flood(12)
     log = flood.world.logs[place(TopicKind.REQUESTS, records[0].partition, "batch")]
@@ -346,6 +384,16 @@ def test_a_spilled_request_that_must_be_dead_lettered_waits_for_its_bytes() -> N
     assert [each.value for each in flood.world.logs[place(TopicKind.DLQ, last.partition)]] == [b"body-11"]
 
 
+def test_a_flood_leaves_as_much_of_the_window_as_it_has() -> None:
+    flood = Flood(SpillBounds(records=1_000))
+    flood.core.state.setting = replace(flood.core.state.setting, window=Window(20, 10))
+    records = flood.flood(40)
+    where = place(TopicKind.REQUESTS, records[0].partition, "batch")
+    assert flood.core.state.partitions.by_place[where].records == 10
+    flood.run(1_500)
+    assert flood.owner.paused == set()
+
+
 def test_a_window_full_of_metadata_pauses_its_partition_and_is_read_again_below() -> None:
     flood = Flood()
     window = Window(high_spilled=20, low_spilled=10)
@@ -370,5 +418,8 @@ def test_what_is_spilled_and_read_again_is_counted() -> None:
 
     flood.core.step = step  # type: ignore[method-assign, assignment]
     flood.flood(20)
+    flood.submit(start_by_ms=flood.world.now.wall_ms + 500, priority=-5)
+    flood.run(1_000)
     flood.run_all()
-    assert (counted[Counted.SPILLED], counted[Counted.READ_AGAIN]) == (16, 16)
+    assert (counted[Counted.SPILLED], counted[Counted.READ_AGAIN]) == (17, 16)
+    assert counted[Counted.ENDED_EXPIRED] == 1

@@ -117,7 +117,7 @@ class RunReader:
     def _take(self, received: Received) -> list[RunRead]:
         """The runs that end with this record: it is the last of one, or stands behind it."""
         place, ended = received.place, list[RunRead]()
-        while place not in self._elsewhere and received.offset >= self._asked[place][0].first:
+        while self._is_read(place) and received.offset >= self._asked[place][0].first:
             run = self._asked[place][0]
             if received.offset < run.stop:
                 self._found[place].append(received)
@@ -128,6 +128,10 @@ class RunReader:
             if received.offset < run.stop:
                 break
         return ended
+
+    def _is_read(self, place: Place) -> bool:
+        """Whether what comes of this partition is of its first run: a client may hand out something of an old assignment."""
+        return place in self._asked and place not in self._elsewhere
 
     def _next(self, place: Place) -> None:
         """The first run of a partition is told."""

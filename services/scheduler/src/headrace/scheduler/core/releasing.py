@@ -62,7 +62,7 @@ class Releasing:
         state = self._state
         room = max(0, _MOST_ENDINGS - len(self._endings))
         spilled = (state.tracked[each] for each in state.spilled.due(state.now.wall_ms, room))
-        for tracked in (*spilled, *state.expiries.due(state.now.wall_ms)):
+        for tracked in (*state.expiries.due(state.now.wall_ms), *spilled):
             if tracked.phase is Phase.HELD:
                 state.overdue.add(tracked.id)
                 continue

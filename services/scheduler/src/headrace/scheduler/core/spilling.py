@@ -4,6 +4,7 @@ Invariant: what is spilled waits, hasn't been tried and is unfinished, so that t
 must be the record that was read: anything else stops the pool with a sentence.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,11 +34,12 @@ _LATE_MS = 30_000
 
 @dataclass(slots=True)
 class _Reading:
-    """A run that is being read again: which request should stand at which offset, and since when it is awaited. `again`: for
-    the second time, as something was missing.
+    """A run that is being read again: which request should stand at which offset, for whom, since when it is awaited.
+    `again`: for the second time, as something was missing. `whose` None: its requests are in memory already.
     """
 
     stubs: dict[int, Stub]
+    whose: Whose | None
     since_ms: int
     again: bool = False
 
@@ -48,9 +50,11 @@ class Spilling:
     def __init__(self, state: PoolState, endings: Endings) -> None:
         self._state, self._endings = state, endings
         self._bounds = state.setting.spill
-        self._readings: dict[Run, _Reading] = {}
+        self._readings: dict[Run, list[_Reading]] = {}
         self._wanted: set[str] = set()
         """Ids in the runs under way."""
+        self._fed: Counter[Whose] = Counter()
+        """How many runs are under way for a tenant."""
         self._size = 0
         """Bytes of their payloads."""
         self._told_ms = -MINUTE_MS
@@ -82,8 +86,7 @@ class Spilling:
     def read(self, runs: Iterable[RunRead]) -> None:
         """Runs that were asked for have come."""
         for each in runs:
-            reading = self._readings.pop(each.run, None)
-            if reading is not None:
+            for reading in self._readings.pop(each.run, []):
                 self._take_in(each, reading)
 
     def turn(self) -> None:
@@ -94,8 +97,11 @@ class Spilling:
         for tracked in list(state.unread.values()):
             if tracked.id not in self._wanted:
                 place, offset = _place_of(tracked), tracked.origin.offset
-                self._ask([Stub(tracked.id, place, offset, tracked.record.payload.size)], self._bounds)
-        hungry = sorted(state.queue.hungry, key=lambda whose: (state.queue.in_memory(*whose), whose))
+                self._ask([Stub(tracked.id, place, offset, tracked.record.payload.size)], None, self._bounds)
+        hungry = sorted(
+            (whose for whose in state.queue.hungry if not self._fed[whose]),
+            key=lambda whose: (state.queue.in_memory(*whose), whose),
+        )
         for whose in hungry:
             if self._size >= self._bounds.under_way:
                 break
@@ -124,48 +130,52 @@ class Spilling:
         if room.records <= 0:
             return
         stubs = list(state.spilled.firsts(*whose, min(room.records, bounds.run)))
-        if any(stub.id in self._wanted for stub in stubs):
-            return  # it is looked at anew when they have come
         count = within((stub.size + OVERHEAD for stub in stubs), room)
-        self._ask(stubs[:count], bounds)
+        self._ask(stubs[:count], whose, bounds)
 
-    def _ask(self, stubs: list[Stub], bounds: SpillBounds) -> None:
+    def _ask(self, stubs: list[Stub], whose: Whose | None, bounds: SpillBounds) -> None:
         by_place: dict[Place, dict[int, Stub]] = {}
         for stub in stubs:
             by_place.setdefault(stub.place, {})[stub.offset] = stub
         for place, by_offset in by_place.items():
             for run in runs_of(by_offset, bounds):
                 part = {offset: stub for offset, stub in by_offset.items() if offset in run}
-                self._begin(Run(place, run.start, run.stop), _Reading(part, self._state.now.boot_ms))
+                self._begin(Run(place, run.start, run.stop), _Reading(part, whose, self._state.now.boot_ms))
 
     def _begin(self, run: Run, reading: _Reading) -> None:
-        known = self._readings.get(run)
-        if known is not None:
-            known.stubs |= reading.stubs
-        else:
-            self._readings[run] = reading
+        self._readings.setdefault(run, []).append(reading)
+        if len(self._readings[run]) == 1:
             self._state.out.read_again.append(run)
+        if reading.whose is not None:
+            self._fed[reading.whose] += 1
         for stub in reading.stubs.values():
             self._wanted.add(stub.id)
             self._size += stub.size
 
-    def _take_in(self, came: RunRead, reading: _Reading) -> None:
-        state, here = self._state, {received.offset: received for received in came.records}
-        missing: dict[int, Stub] = {}
-        for offset, stub in reading.stubs.items():
+    def _ended(self, reading: _Reading) -> None:
+        for stub in reading.stubs.values():
             self._wanted.discard(stub.id)
             self._size -= stub.size
-            if not self._is_wanted(stub):
-                continue
+        if reading.whose is not None:
+            self._fed[reading.whose] -= 1
+            if not self._fed[reading.whose]:
+                del self._fed[reading.whose]
+            self._state.queue.hungry[reading.whose] = None
+
+    def _take_in(self, came: RunRead, reading: _Reading) -> None:
+        self._ended(reading)
+        here = {received.offset: received for received in came.records}
+        wanted = {offset: stub for offset, stub in reading.stubs.items() if self._is_wanted(stub)}
+        missing = {offset: stub for offset, stub in wanted.items() if offset not in here}
+        for offset, stub in wanted.items():
             received = here.get(offset)
-            if received is None:
-                missing[offset] = stub
-            elif (record := _record_of(received)) is None or record.id != stub.id:
-                self._tell_of_wrong(stub, "another record stands there")
-            else:
+            record = None if received is None else _record_of(received)
+            if received is not None and record is not None and record.id == stub.id:
                 self._came(stub, received, record)
+            elif received is not None:
+                self._tell_of_wrong(stub, "another record stands there")
         if missing and not reading.again:
-            again = _Reading(missing, state.now.boot_ms, again=True)
+            again = _Reading(missing, reading.whose, self._state.now.boot_ms, again=True)
             self._begin(Run(came.run.place, min(missing), max(missing) + 1), again)
         elif missing:
             self._tell_of_wrong(next(iter(missing.values())), "no record stands there")
@@ -188,7 +198,6 @@ class Spilling:
             state.queue.payload_came(tracked)
         elif tracked.phase is Phase.ENDING:
             self._endings.payload_came(tracked)
-        state.queue.hungry[record.tier, record.tenant] = None
 
     def _tell_of_wrong(self, stub: Stub, what: str) -> None:
         place = stub.place
@@ -199,7 +208,7 @@ class Spilling:
 
     def _tell_of_late(self) -> None:
         now_ms = self._state.now.boot_ms
-        late = [run for run, reading in self._readings.items() if now_ms - reading.since_ms >= _LATE_MS]
+        late = [run for run, readings in self._readings.items() if now_ms - readings[0].since_ms >= _LATE_MS]
         if late and now_ms - self._told_ms >= MINUTE_MS:
             self._told_ms = now_ms
             self._state.notice(

@@ -50,14 +50,14 @@ def may_stay(own: Amount, free: Amount, bounds: SpillBounds, *, is_next: bool) -
 def may_be_read_again(own: Amount, free: Amount, bounds: SpillBounds, *, next_is_here: bool) -> Amount:
     """How much of what a tenant has spilled is to be read again now; nothing while it has half of what it may have.
 
-    `next_is_here`: the request that is next of it is whole; else `reach` of them are wanted in any case.
+    `next_is_here`: the request that is next of it is whole; else `reach` of them are wanted, and one in a full window.
     """
     most = min(bounds.records, free.records), min(bounds.size, free.size)
     if next_is_here and (2 * own.records >= most[0] or 2 * own.size >= most[1]):
         return Amount(0, 0)
     records = min(bounds.records - own.records, (free.records - own.records) // 2)
     size = min(bounds.size - own.size, (free.size - own.size) // 2)
-    least = 0 if next_is_here else bounds.reach
+    least = 0 if next_is_here else max(1, min(bounds.reach, free.records))
     return Amount(max(least, records), max(0 if next_is_here else 1, size))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from random import Random
 
 from headrace.bus.messages import Place, Received
-from headrace.bus.ports import Confirmation
+from headrace.bus.ports import Confirmation, RunRead
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel as CancelCommand
 from headrace.contracts.policy import Policy
@@ -21,6 +21,7 @@ from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Inputs, Outputs, Send
 from headrace.scheduler.core.ticking import TickSent
 from headrace.scheduler.decisions.estimate_cost import spent_cost
+from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.simulate.backend import Backend
 from headrace.scheduler.simulate.contender import Cancel, Contender, Drop, Left, Order, Start
@@ -32,12 +33,20 @@ from headrace.scheduler.timings import Timings
 
 _REPORT_MS, _SOON_MS = 500, 5
 _MOST_STEPS_TO_OPEN = 50
+_AS_BY_DEFAULT = SpillBounds()
 
 
 class Owner(Contender):
     """One owner of one pool."""
 
-    def __init__(self, policy: Policy, pool: str, backends: Sequence[Backend], seed: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        pool: str,
+        backends: Sequence[Backend],
+        seed: int,
+        spill: SpillBounds | None = _AS_BY_DEFAULT,
+    ) -> None:
         dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
         self._setting = Setting(
             pool=pool,
@@ -46,6 +55,7 @@ class Owner(Contender):
             names=TopicNames("simulated."),
             timings=Timings(),
             window=Window(),
+            spill=spill,
             random=dice.random,
         )
         self._scribe = Scribe(self._setting, backends)
@@ -54,6 +64,9 @@ class Owner(Contender):
         self._promise = Promise(policy, slots)
         self._jobs: dict[str, Job] = {}
         self._unread: defaultdict[Place, deque[Received]] = defaultdict(deque)
+        self._log: dict[Place, dict[int, Received]] = defaultdict(dict)
+        """What stands in `requests`, without what has ended."""
+        self._origins: dict[Job, tuple[Place, int]] = {}
         self._ticks: list[Received] = []
         self._confirmations: list[Confirmation] = []
         self._ends: dict[Place, int] | None = None
@@ -70,6 +83,8 @@ class Owner(Contender):
             received = self._scribe.request(job)
             self._jobs[self._scribe.ids[job]] = job
             self._unread[received.place].append(received)
+            self._log[received.place][received.offset] = received
+            self._origins[job] = received.place, received.offset
         for place, unread in self._unread.items():
             if place not in self._outputs.paused:
                 records += unread
@@ -103,7 +118,9 @@ class Owner(Contender):
     def _step(self, records: list[Received]) -> list[Order]:
         ticks, self._ticks = self._ticks, []
         confirmations, self._confirmations = self._confirmations, []
-        inputs = Inputs([*records, *ticks], confirmations, self._ends, self._committed)
+        inputs = Inputs(
+            [*records, *ticks], confirmations, self._ends, self._committed, read_again=self._read_again()
+        )
         self._outputs = outputs = self._core.step(inputs, self._scribe.now(self._now_ms))
         if outputs.stop is not None:
             raise RuntimeError(outputs.stop)
@@ -111,6 +128,14 @@ class Owner(Contender):
         self._ends = {place: self._scribe.end_of(place) for place in outputs.ask_ends} or None
         found = [self._order(send) for send in outputs.sends]
         return [order for order in found if order is not None]
+
+    def _read_again(self) -> list[RunRead]:
+        """What was to be read again has come by the next step."""
+        return [
+            RunRead(run, [log[offset] for offset in range(run.first, run.stop) if offset in log])
+            for run in self._outputs.read_again
+            for log in (self._log[run.place],)
+        ]
 
     def _order(self, send: Send) -> Order | None:
         """What a message means to the world; it is in its log at once."""
@@ -144,4 +169,7 @@ class Owner(Contender):
         return record
 
     def _forget(self, request_id: str) -> Job:
-        return self._jobs.pop(request_id)
+        job = self._jobs.pop(request_id)
+        place, offset = self._origins.pop(job)
+        del self._log[place][offset]
+        return job
