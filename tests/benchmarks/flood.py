@@ -29,6 +29,7 @@ from headrace.scheduler.simulate.gap import GapWatch
 from headrace.scheduler.simulate.jobs import Job
 from headrace.scheduler.simulate.owner import Owner
 from headrace.scheduler.simulate.world import Window, World
+from tests.benchmarks.saying import say
 
 POOL, TIER, FLOOD = "chat", "standard", "flood"
 PARTITIONS, SLOTS = 4, 64
@@ -36,11 +37,6 @@ AT_ONCE, EACH_MS = 500, 25
 SECONDS, PER_SECOND, NEIGHBOUR_EACH_MS = 60, 1_000, 340
 INPUT, OUTPUT = 200, 40
 MOST_BYTES, MOST_RATIO, MOST_PAUSES = 400, 2.0, 60
-
-
-def say(line: str) -> None:
-    """For who watches."""
-    print(line, flush=True)  # noqa: T201
 
 
 def policy() -> Policy:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.bus.errors import BusUnavailableError
+from headrace.bus.errors import BusUnavailableError, PositionGoneError
 from headrace.bus.messages import Place, Received
 from headrace.bus.rereads import Run, RunReader
 
@@ -23,6 +23,7 @@ class Client:
         self.assigned: list[dict[Place, int]] = []
         self.to_come: list[Received] = []
         self.away = False
+        self.gone: PositionGoneError | None = None
         self.closed = 0
 
     def assign(self, positions: Mapping[Place, int]) -> None:
@@ -34,6 +35,8 @@ class Client:
         assert wait == timedelta()
         if self.away:
             raise BusUnavailableError("not now")
+        if self.gone is not None:
+            raise self.gone
         found, self.to_come = self.to_come[:limit], self.to_come[limit:]
         return found
 
@@ -129,6 +132,18 @@ def test_a_client_that_has_no_broker_is_asked_again(client: Client, reader: RunR
     client.away = False
     assert told(reader) == [(run, [0])]
     assert client.assigned == [{HERE: 0}]
+
+
+def test_what_is_said_to_be_gone_is_read_once_it_is_there_again(client: Client, reader: RunReader) -> None:
+    run = Run(HERE, 3, 4)
+    reader.ask(run)
+    client.gone = PositionGoneError(HERE, 3, "gone")
+    for _ in range(2):
+        with pytest.raises(PositionGoneError):
+            reader.answers(10)
+    client.gone, client.to_come = None, [record(HERE, 3)]
+    assert told(reader) == [(run, [3])]
+    assert client.assigned == [{HERE: 3}] * 3
 
 
 def test_the_client_is_closed_with_it(client: Client, reader: RunReader) -> None:

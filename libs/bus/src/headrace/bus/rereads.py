@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from headrace.bus.errors import BusUnavailableError
+from headrace.bus.errors import BusUnavailableError, PositionGoneError
 from headrace.bus.messages import Place, Received
 
 _NO_WAIT = timedelta()
@@ -43,7 +43,7 @@ class Rereads(Protocol):
     def answers(self, limit: int) -> list[RunRead]:
         """Which have come, having looked at `limit` records at most. Doesn't wait; what can't be read now is tried again.
 
-        Raises PositionGoneError, BusError.
+        Raises PositionGoneError, and goes on to try; BusError.
         """
         ...
 
@@ -100,6 +100,9 @@ class RunReader:
             records = self._reader.read(limit, _NO_WAIT) if self._asked else []
         except BusUnavailableError:
             return []
+        except PositionGoneError as error:
+            self._elsewhere.add(error.place)
+            raise
         answers: list[RunRead] = []
         for received in records:
             answers += self._take(received)

@@ -23,6 +23,7 @@ from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.step import Inputs, Outputs, Send
 from headrace.scheduler.deleting import Deleting
 from headrace.scheduler.ports import RunTracing
+from headrace.scheduler.rereading import Rereading
 from headrace.scheduler.warm import Warm
 
 _BATCH, _FEW = 500, 20
@@ -36,7 +37,7 @@ class Owning:
     def __init__(self, core: PoolCore, state: FencedState, warm: Warm, tracing: RunTracing) -> None:
         self.core, self._state, self._warm, self._tracing = core, state, warm, tracing
         self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
-        self._rereads = warm.rereads
+        self._rereading = Rereading(warm.rereads)
         self._deleting = Deleting(warm.trims)
         self._ahead: deque[Received] = deque()
         self._still_ahead: Counter[Place] = Counter()
@@ -74,7 +75,7 @@ class Owning:
                 self._answered(),
                 self._has_committed(),
                 self._deleting.answered(),
-                self._rereads.answers(_BATCH),
+                self._rereading.answers(clock_now),
             ),
             clock_now,
         )
@@ -133,8 +134,7 @@ class Owning:
             self._question = (outputs.ask_ends, self._ends.ask(outputs.ask_ends))
         if outputs.trim:
             self._deleting.ask(outputs.trim)
-        for run in outputs.read_again:
-            self._rereads.ask(run)
+        self._rereading.ask(outputs.read_again)
         if outputs.checkpoint:
             self._state.begin(outputs.checkpoint)
             self._committing = True

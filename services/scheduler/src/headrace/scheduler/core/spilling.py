@@ -223,7 +223,7 @@ def _place_of(tracked: Tracked) -> Place:
 
 def _record_of(received: Received) -> RequestRecord | None:
     try:
-        record: RequestRecord = decode(TopicKind.REQUESTS, received.header)
+        record = decode(TopicKind.REQUESTS, received.header)
     except UndecodableError:
         return None
-    return record
+    return record if isinstance(record, RequestRecord) else None
