@@ -94,7 +94,7 @@ def test_a_takeover_amid_a_flood_loses_nothing_and_repeats_nothing(pool: Pool) -
     turn_until(
         pool,
         [second.turn, worker.turn],
-        lambda: core.state.partitions.by_place[where].finished.prefix == MANY,
+        lambda: core.state.partitions.by_place[where].finished.prefix >= MANY,
     )
     for replica in (second, first):
         replica.stop()
