@@ -186,7 +186,7 @@ def test_when_all_are_gone_nothing_is_left() -> None:
     for number in range(3_000):
         assert spilled.take(f"req_{number}") is not None
     assert not spilled._by_key
-    assert not spilled._in_order
+    assert not spilled.in_order
     assert spilled.next_ms() is None
     assert spilled.oldest_ms("t") is None
     assert len(spilled._packing._shapes) == len(spilled._packing._places) == 0

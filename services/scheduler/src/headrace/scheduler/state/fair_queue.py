@@ -68,8 +68,7 @@ class FairQueue:
             del tier.tenants[tenant]
             tier.weight -= self._accounts.weight_of(tenant)
             return
-        queue.clean()
-        if self._spilled.has(name, tenant):
+        if self._spilled.in_order and self._spilled.has(name, tenant):
             self.hungry[name, tenant] = None
 
     def touch(self, tier: str, tenant: str) -> None:
@@ -237,6 +236,6 @@ class FairQueue:
     def _first_of(self, name: str, tenant: str) -> Tracked | None:
         """What is next of a tenant; None: its payload must be read again first."""
         found = self._tiers[name].tenants[tenant].first()
-        if found is None or not found.whole or not self.goes_before_spilled(found):
+        if found is None or found.received is None:
             return None
-        return found
+        return found if not self._spilled.in_order or self.goes_before_spilled(found) else None

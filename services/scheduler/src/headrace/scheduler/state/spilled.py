@@ -27,7 +27,8 @@ class Spilled:
     def __init__(self) -> None:
         self._packing = Packing()
         self._by_key: dict[int, bytes] = {}
-        self._in_order: dict[Whose, SortedRecords] = {}
+        self.in_order: dict[Whose, SortedRecords] = {}
+        """Of each tenant that has any; changed here alone."""
         self._expiries = SortedPairs()
         self._arrivals: dict[str, SortedPairs] = {}
         self._of_place: Counter[Place] = Counter()
@@ -46,7 +47,7 @@ class Spilled:
         if packed is None:
             return False
         self._by_key[key] = packed
-        self._in_order.setdefault((record.tier, record.tenant), SortedRecords()).add(packed)
+        self.in_order.setdefault((record.tier, record.tenant), SortedRecords()).add(packed)
         instant = expires_ms(tracked.start_by_ms, record.finish_by_ms, waiting=True)
         if instant is not None:
             self._expiries.add(instant, key)
@@ -64,9 +65,9 @@ class Spilled:
         record, place = tracked.record, Place(tracked.origin.topic, tracked.origin.partition)
         del self._by_key[key]
         whose = record.tier, record.tenant
-        self._in_order[whose].remove(packed)
-        if not self._in_order[whose]:
-            del self._in_order[whose]
+        self.in_order[whose].remove(packed)
+        if not self.in_order[whose]:
+            del self.in_order[whose]
         instant = expires_ms(tracked.start_by_ms, record.finish_by_ms, waiting=True)
         if instant is not None:
             self._expiries.remove(instant, key)
@@ -83,21 +84,21 @@ class Spilled:
 
     def has(self, tier: str, tenant: str) -> bool:
         """Whether a tenant has any here."""
-        return (tier, tenant) in self._in_order
+        return (tier, tenant) in self.in_order
 
     def first(self, tier: str, tenant: str) -> OrderKey | None:
         """Where the first of a tenant stands in its order."""
-        own = self._in_order.get((tier, tenant))
+        own = self.in_order.get((tier, tenant))
         return None if own is None else order_of_packed(own.first())
 
     def firsts(self, tier: str, tenant: str, most: int) -> Iterator[Stub]:
         """The first of a tenant, in order, so many at most."""
-        own = self._in_order.get((tier, tenant), ())
+        own = self.in_order.get((tier, tenant), ())
         return map(self._packing.stub, islice(own, most))
 
     def ahead(self, tier: str, tenant: str, order: OrderKey) -> Waiting:
         """What of a tenant goes before this."""
-        own = self._in_order.get((tier, tenant))
+        own = self.in_order.get((tier, tenant))
         return Waiting(0, 0) if own is None else Waiting(*own.before(key_of_order(order)))
 
     def due(self, wall_ms: int, most: int) -> list[str]:

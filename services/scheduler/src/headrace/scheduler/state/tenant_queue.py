@@ -44,27 +44,26 @@ class TenantQueue:
 
     def payload_came(self, request: Tracked) -> None:
         """It waits in memory, and its payload came."""
-        if request.whole:
+        received = request.received
+        if received is not None:
             self.whole += 1
-            self.size += len(request.value) + OVERHEAD
+            self.size += len(received.value or b"") + OVERHEAD
 
     def left(self, request: Tracked) -> None:
         """It waits no longer."""
-        if request.whole:
+        received = request.received
+        if received is not None:
             self.whole -= 1
-            self.size -= len(request.value) + OVERHEAD
+            self.size -= len(received.value or b"") + OVERHEAD
+        if len(self.heap) > 2 * self.whole + _SLACK:  # let go of entries that no longer count, now and then
+            self.heap = [entry for entry in self.heap if entry[2].phase is Phase.WAITING]
+            heapify(self.heap)
 
     def first(self) -> Tracked | None:
         """The first of those in memory."""
         while self.heap and self.heap[0][2].phase is not Phase.WAITING:
             heappop(self.heap)
         return self.heap[0][2] if self.heap else None
-
-    def clean(self) -> None:
-        """Let go of entries that no longer count, now and then."""
-        if len(self.heap) > 2 * self.whole + _SLACK:
-            self.heap = [entry for entry in self.heap if entry[2].phase is Phase.WAITING]
-            heapify(self.heap)
 
 
 @dataclass(slots=True)
