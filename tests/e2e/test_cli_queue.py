@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.contracts.failures import FailureKind
 from headrace.runtime.policy_file import load_policy
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
@@ -39,7 +40,9 @@ def scheduler(headrace: CommandLine, errors: Path) -> Iterator[None]:
         assert made.returncode == 0
 
 
-def test_an_operator_looks_into_a_queue(kafka: str, prefix: str, tmp_path: Path) -> None:
+def test_an_operator_looks_into_a_queue_and_cancels_what_fits(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
     headrace, policy = CommandLine(), tmp_path / "policy.toml"
     policy.write_text(POLICY)
     shared = {"kafka": kafka, "prefix": prefix, "policy": str(policy)}
@@ -56,7 +59,6 @@ def test_an_operator_looks_into_a_queue(kafka: str, prefix: str, tmp_path: Path)
     assert "expected a duration" in listed("--older-than", "10")
     of_a, of_b = pool.submit(5), pool.submit(3, "b", "interactive")
     pool.producer.flush(timedelta(seconds=10))
-    pool.close()
     with scheduler(headrace, tmp_path / "errors"):
         eventually(
             lambda: isinstance(found := listed(), dict) and found["queued"] == 8, "all are read", PATIENCE
@@ -70,3 +72,22 @@ def test_an_operator_looks_into_a_queue(kafka: str, prefix: str, tmp_path: Path)
         told = headrace.run("queue", "ls", "small", "--tier", "interactive").stdout
         assert "3 wait and 0 run in small that fit" in told
         assert all(each in told for each in of_b)
+
+        def cancel(*options: str) -> Any:
+            done = headrace.run("queue", "cancel", "small", *options)
+            return done.stdout if done.returncode == 0 else done.stderr
+
+        assert "name what to cancel" in cancel("--yes")
+        assert "takes no filter beside it" in cancel("--yes", "--all", "--tenant", "a")
+        dry = cancel("--tenant", "a")
+        assert "5 wait and 0 run in small that fit" in dry
+        assert "nothing was done" in dry
+        assert listed()["queued"] == 8
+        assert "they were cancelled" in cancel("--tenant", "a", "--yes")
+        assert listed()["queued"] == 3
+        assert "0 wait and 0 run" in cancel("--tenant", "a", "--yes"), "once more does no harm"
+        eventually(lambda: len(pool.results_read()) >= 5, "their ends", PATIENCE)
+        ended = pool.results_read()
+        assert {each.id for each in ended} == set(of_a)
+        assert {each.failure and each.failure.kind for each in ended} == {FailureKind.CANCELLED_BY_OPERATOR}
+    pool.close()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from tests.simulation.mutants.answers import ANSWERS
+from tests.simulation.mutants.bulk import BULK
 from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
 from tests.simulation.mutants.endings import ENDINGS
@@ -40,6 +41,7 @@ EVERY: tuple[Mutant, ...] = (
     *TURNS,
     *TOO_LATE,
     *SPILLS,
+    *BULK,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

@@ -44,7 +44,8 @@ def _at_rest(facts: Evidence) -> Iterator[str]:
         yield "rest: charges are left over"
     if any(p.records or p.size for p in owner.state.partitions.by_place.values()):
         yield "rest: a window isn't empty"
-    if owner.state.retrying or owner.state.cancels or owner.state.overdue:
+    kept = owner.state.retrying, owner.state.cancels, owner.state.bulk_cancels, owner.state.overdue
+    if any(kept):
         yield "rest: something is kept of requests that have ended"
     junk = facts.world.callers.garbage
     if junk and not facts.of(TopicKind.DLQ) and any(True for _ in facts.undecodable()):

@@ -38,6 +38,11 @@ def found(case: Case, most: int = 0, **fields: Any) -> Found:
     return told[0].found
 
 
+def test_whose_end_is_under_way_fits_any_stage() -> None:
+    assert does_it_fit(Selection(stage=Stage.RUNNING), FACTS._replace(stage=None))
+    assert not does_it_fit(Selection(stage=Stage.RUNNING, tenant="b"), FACTS._replace(stage=None))
+
+
 @pytest.mark.parametrize(
     ("fields", "fits"),
     [

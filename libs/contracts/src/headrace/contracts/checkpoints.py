@@ -50,7 +50,7 @@ class Finished(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="finis
 
 
 class Positions(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="positions"):
-    """Key `positions`: the next offsets to read; in `control` never past a cancel, drain or move that isn't applied yet.
+    """Key `positions`: the next offsets to read; in `control` never past an order that isn't obeyed yet.
 
     `delivered`: topic -> partition -> how far result-delivery has committed it, as it last said in `control`. `topic_ids` by
     topic name, and the leader epochs of the newest records read, tell recreated and truncated logs.

@@ -16,6 +16,7 @@ class CancelReason(StrEnum):
     """Why a running attempt is to stop: decides which terminal record it ends with; who is preempted waits again."""
 
     CALLER = "caller"
+    OPERATOR = "operator"
     DEADLINE = "deadline"
     SUPERSEDED = "superseded"
     PREEMPTED = "preempted"

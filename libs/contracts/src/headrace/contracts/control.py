@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.explanations import Quote
-from headrace.contracts.selections import Find
+from headrace.contracts.selections import Find, Selection
 from headrace.contracts.values import Count, Mark, Name, Port16, TopicName, WallMs
 
 
@@ -58,4 +58,15 @@ class MovePool(Struct, frozen=True, kw_only=True, tag="move_pool"):
     to: Name
 
 
-ControlRecord = CancelRequest | Query | DeliveryPosition | DrainWorker | UndrainWorker | MovePool
+class CancelMatching(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel_matching"):
+    """An operator ends all requests that fit and were accepted before an instant, Unix ms by ingest's clock: whoever reads
+    the order again, later, ends no newer one.
+    """
+
+    selection: Selection
+    before_ms: WallMs
+
+
+ControlRecord = (
+    CancelRequest | Query | DeliveryPosition | DrainWorker | UndrainWorker | MovePool | CancelMatching
+)

@@ -41,6 +41,7 @@ class FailureKind(StrEnum):
     DEADLINE_PASSED = "deadline_passed"
     DEADLINE_INFEASIBLE = "deadline_infeasible"
     CANCELLED_BY_CALLER = "cancelled_by_caller"
+    CANCELLED_BY_OPERATOR = "cancelled_by_operator"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     KILLED_WORKERS = "killed_workers"
     UNDECODABLE = "undecodable"
@@ -130,6 +131,10 @@ FAILURES: dict[FailureKind, FailureRule] = {
     ),
     _K.CANCELLED_BY_CALLER: _final(
         Fault.CALLER, 499, "invalid_request_error", "The request was cancelled by its caller."
+    ),
+    # not a 5xx: clients send those again by themselves
+    _K.CANCELLED_BY_OPERATOR: _final(
+        Fault.HEADRACE, 499, "server_error", "The request was cancelled by an operator of headrace."
     ),
     _K.ATTEMPTS_EXHAUSTED: _final(
         Fault.BACKEND, 502, "server_error", "Every attempt that the request may use has failed."

@@ -40,6 +40,20 @@ def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelt
     )
 
 
+def await_none(logs: Logs, pool: str, selection: Selection, within: timedelta) -> None:
+    """Wait until no request fits any more. Raises Trouble where some do after this time."""
+    began = monotonic()
+    while (found := ask(logs, pool, selection, 0, within)).queued + found.running + found.unread_partitions:
+        if monotonic() - began > within.total_seconds():
+            left = f"{found.queued + found.running} are left"
+            unread = " and some may stand unread in the log" if found.unread_partitions else ""
+            raise Trouble(
+                f"after {render(within)} {left}{unread}; the order stands, and the owner of {pool} goes on with it: "
+                "see `headrace queue ls`"
+            )
+        sleep(_LOOK_AGAIN_S)
+
+
 def _found(pool: str, answer: Answer) -> Found:
     if answer.found is None:
         raise Trouble(

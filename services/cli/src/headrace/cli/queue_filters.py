@@ -4,8 +4,10 @@ Invariant: a filter that can fit nothing, since the policy doesn't have what it 
 """
 
 from datetime import timedelta
+from enum import StrEnum
 from typing import Annotated
 
+import msgspec
 import typer
 
 from headrace.cli.trouble import Trouble
@@ -17,11 +19,20 @@ _LONGEST_NAME, _LONGEST_ID = 128, 256
 _FIRST_MS = 1_577_836_800_000
 """The earliest instant that a record takes: nothing was accepted before it."""
 
+
+class State(StrEnum):
+    """As `--state` takes it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ANY = "any"
+
+
 OfTier = Annotated[str | None, typer.Option("--tier", help="Only of this tier.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
 OfModel = Annotated[str | None, typer.Option("--model", help="Only for this model, as the backend names it.")]
 IdPrefix = Annotated[str | None, typer.Option("--id", help="Only those whose id begins so.")]
-InStage = Annotated[Stage | None, typer.Option("--state", help="Only those that wait, or that run.")]
+InState = Annotated[State, typer.Option("--state", help="Only those that wait, or that run.")]
 OlderThan = Annotated[
     str | None, typer.Option("--older-than", help="Only those accepted so long ago, such as 10m.")
 ]
@@ -36,7 +47,7 @@ def selection_of(
     tenant: str | None = None,
     model: str | None = None,
     id_prefix: str | None = None,
-    state: Stage | None = None,
+    state: State = State.ANY,
     older_than: str | None = None,
 ) -> Selection:
     """What the options mean at this instant, Unix ms. Raises Trouble."""
@@ -55,9 +66,16 @@ def selection_of(
         tenant=tenant,
         model=model,
         id_prefix=id_prefix,
-        stage=state,
+        stage=None if state is State.ANY else Stage(state),
         accepted_before_ms=None if before_ms is None else max(before_ms, _FIRST_MS),
     )
+
+
+def until(selection: Selection, wall_ms: int) -> Selection:
+    """The same, but for what is accepted from this instant on, Unix ms."""
+    before_ms = selection.accepted_before_ms
+    bound_ms = wall_ms if before_ms is None else min(before_ms, wall_ms)
+    return msgspec.structs.replace(selection, accepted_before_ms=bound_ms)
 
 
 def patience_of(within: str) -> timedelta:

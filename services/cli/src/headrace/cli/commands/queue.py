@@ -16,23 +16,29 @@ from headrace.cli.options import (
     require_pool,
     settings_of,
 )
-from headrace.cli.owner_asking import ask
+from headrace.cli.owner_asking import ask, await_none
 from headrace.cli.queue_filters import (
     IdPrefix,
-    InStage,
+    InState,
     OfModel,
     OfTenant,
     OfTier,
     OlderThan,
+    State,
     Within,
     patience_of,
     selection_of,
+    until,
 )
 from headrace.cli.terminal import say, say_json, show_table
+from headrace.cli.trouble import Trouble
+from headrace.contracts.control import CancelMatching
 from headrace.contracts.durations import render
-from headrace.contracts.selections import MOST_FOUND, Found, FoundRequest, Stage
+from headrace.contracts.selections import MOST_FOUND, Found, FoundRequest, Selection, Stage
 from headrace.runtime.clock import SystemClock
+from headrace.runtime.settings import ServiceSettings
 
+_EXAMPLES = 10
 _UNIT = 1_000_000
 """Micro service units in one."""
 Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
@@ -41,7 +47,8 @@ Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
 def commands() -> typer.Typer:
     """The group `queue`."""
     app = typer.Typer(help="What waits and runs in a pool.", no_args_is_help=True)
-    app.command("ls")(ls)
+    for command in (ls, cancel):
+        app.command(command.__name__)(command)
     return app
 
 
@@ -52,7 +59,7 @@ def ls(
     tenant: OfTenant = None,
     model: OfModel = None,
     id_prefix: IdPrefix = None,
-    state: InStage = None,
+    state: InState = State.ANY,
     older_than: OlderThan = None,
     most: Annotated[
         int, typer.Option(min=0, max=MOST_FOUND, help="How many to name: the oldest of those that fit.")
@@ -79,6 +86,62 @@ def ls(
         return
     show_found(found, wall_ms)
     say(summary_of(pool, found))
+
+
+def cancel(
+    pool: Pool,
+    *,
+    tier: OfTier = None,
+    tenant: OfTenant = None,
+    model: OfModel = None,
+    id_prefix: IdPrefix = None,
+    state: InState = State.QUEUED,
+    older_than: OlderThan = None,
+    everything: Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what it would end.")] = False,
+    within: Within = "60s",
+    policy: PolicyFile = None,
+    kafka: Kafka = None,
+    prefix: Prefix = None,
+    as_json: AsJson = False,
+) -> None:
+    """End the requests that fit and were accepted until now; without --yes, only say which they are."""
+    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    require_pool(settings, pool)
+    _refuse_all(everything, tier, tenant, model, id_prefix, older_than)
+    wall_ms = SystemClock().now().wall_ms
+    selection = selection_of(
+        policy_of(settings), wall_ms=wall_ms, tier=tier, tenant=tenant, model=model, id_prefix=id_prefix,
+        state=state, older_than=older_than,
+    )  # fmt: skip
+    found = _cancelled(settings, pool, selection, wall_ms, within=patience_of(within), yes=yes)
+    if as_json:
+        say_json({"pool": pool, "dry_run": not yes, **msgspec.to_builtins(found, str_keys=True)})
+    else:
+        show_found(found, wall_ms)
+        say(summary_of(pool, found))
+        say("they were cancelled" if yes else "nothing was done: --yes cancels them")
+
+
+def _cancelled(
+    settings: ServiceSettings, pool: str, selection: Selection, wall_ms: int, *, within: timedelta, yes: bool
+) -> Found:
+    """What was found before anything was done."""
+    meant = until(selection, wall_ms)
+    with logs_of(settings) as logs:
+        found = ask(logs, pool, meant, _EXAMPLES, within)
+        if yes:
+            logs.order(pool, CancelMatching(selection=selection, before_ms=wall_ms))
+            await_none(logs, pool, meant, within)
+    return found
+
+
+def _refuse_all(everything: bool, *filters: str | None) -> None:
+    named = any(each is not None for each in filters)
+    if not named and not everything:
+        raise Trouble("no filter is given: name what to cancel, such as --tenant NAME, or say --all")
+    if named and everything:
+        raise Trouble("--all takes no filter beside it")
 
 
 def summary_of(pool: str, found: Found) -> str:

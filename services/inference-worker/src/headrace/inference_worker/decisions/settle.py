@@ -19,6 +19,7 @@ class StopReason(StrEnum):
     """Why a running attempt was stopped: the owner's CancelReason, or our own drain."""
 
     CALLER = "caller"
+    OPERATOR = "operator"
     DEADLINE = "deadline"
     SUPERSEDED = "superseded"
     PREEMPTED = "preempted"
@@ -38,11 +39,13 @@ class Settlement:
 
 _ENDS_AS = {
     FailureKind.CANCELLED_BY_CALLER: Status.CANCELLED,
+    FailureKind.CANCELLED_BY_OPERATOR: Status.CANCELLED,
     FailureKind.DEADLINE_PASSED: Status.EXPIRED,
     FailureKind.QUEUE_TIMEOUT: Status.EXPIRED,
 }
 _ABORTED_AS = {
     StopReason.CALLER: FailureKind.CANCELLED_BY_CALLER,
+    StopReason.OPERATOR: FailureKind.CANCELLED_BY_OPERATOR,
     StopReason.DEADLINE: FailureKind.DEADLINE_PASSED,
     StopReason.PREEMPTED: FailureKind.PREEMPTED,
 }

@@ -25,6 +25,8 @@ from headrace.scheduler.core.terminal_records import (
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _AGAIN_MS = 100
+MOST_ENDINGS = 2_000
+"""Beside so many that are being written, no others are begun that can wait: a flood may be ended at one instant."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,9 +79,9 @@ class Endings:
         """It waited too long, or its deadline passed or can't be kept. `detail`: a better sentence than the table's."""
         self.end(tracked, Status.EXPIRED, failure_of(kind, detail))
 
-    def cancel(self, tracked: Tracked) -> None:
-        """Its caller no longer wants it."""
-        self.end(tracked, Status.CANCELLED, failure_of(FailureKind.CANCELLED_BY_CALLER))
+    def cancel(self, tracked: Tracked, kind: FailureKind = FailureKind.CANCELLED_BY_CALLER) -> None:
+        """Its caller, or an operator, no longer wants it."""
+        self.end(tracked, Status.CANCELLED, failure_of(kind))
 
     def refuse_record(self, received: Received, failure: Failure) -> None:
         """A record that can't be read at all: nobody can be told, so only its bytes are kept."""

@@ -21,6 +21,7 @@ from headrace.scheduler.decisions.when_expired import expires_ms
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.answer_lengths import AnswerLengths
 from headrace.scheduler.state.backend_limits import BackendLimits
+from headrace.scheduler.state.bulk_cancels import BulkCancels
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
@@ -103,6 +104,7 @@ class PoolState:
     served: Served = field(default_factory=Served)
     speeds: Speeds = field(default_factory=Speeds)
     cancels: Cancels = field(default_factory=Cancels)
+    bulk_cancels: BulkCancels = field(default_factory=BulkCancels)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
     moving: PendingMove | None = None
@@ -177,8 +179,8 @@ class PoolState:
     def control_to_keep(self) -> int:
         """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""
         place = self.setting.place(TopicKind.CONTROL)
-        first = self.cancels.first_offset
-        kept = [] if first is None else [first]
+        firsts = self.cancels.first_offset, self.bulk_cancels.first_offset
+        kept = [first for first in firsts if first is not None]
         kept += [drain.offset for drain in self.drains.values()]
         kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]
         kept += [] if self.moving is None else [self.moving.offset]

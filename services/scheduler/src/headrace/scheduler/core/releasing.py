@@ -9,13 +9,14 @@ from heapq import heapify, heappop, heappush, heapreplace
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.dispatching import Dispatching
-from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.endings import MOST_ENDINGS, Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine, room_at
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.walking import facts_of
 from headrace.scheduler.decisions.is_it_too_late import is_it_too_late
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
@@ -26,9 +27,6 @@ _Loaded = tuple[tuple[int, int, str], Candidate, Worker]
 
 MOST_DROPS = 32
 """For one slot, in one step: a queue of many that are too late must not hold up reports and answers."""
-
-_MOST_ENDINGS = 2_000
-"""Beside so many that are being written, no spilled request's time-out is told: a flood may expire at one instant."""
 
 
 class Releasing:
@@ -60,7 +58,7 @@ class Releasing:
     def expire(self) -> None:
         """End what has waited too long, wherever in the queue it stands; tell the workers of what is late."""
         state = self._state
-        room = max(0, _MOST_ENDINGS - len(self._endings))
+        room = max(0, MOST_ENDINGS - len(self._endings))
         spilled = (state.tracked[each] for each in state.spilled.due(state.now.wall_ms, room))
         for tracked in (*state.expiries.due(state.now.wall_ms), *spilled):
             if tracked.phase is Phase.HELD:
@@ -102,7 +100,7 @@ class Releasing:
             if state.cancels.has(tracked.id, tracked.record.tenant):
                 self._endings.cancel(tracked)
                 continue
-            if self._drop(tracked):
+            if self._cancelled_by_operator(tracked) or self._drop(tracked):
                 drops += 1
                 if drops == MOST_DROPS:
                     return True
@@ -132,6 +130,16 @@ class Releasing:
         for each in full:
             heappush(workers, each)
         return given
+
+    def _cancelled_by_operator(self, tracked: Tracked) -> bool:
+        """End it where an order of many means it that hasn't come to it yet; whether that was so."""
+        cancels = self._state.bulk_cancels
+        cancel = cancels.that_means(facts_of(tracked)) if cancels else None
+        if cancel is None:
+            return False
+        cancel.ended += 1
+        self._endings.cancel(tracked, FailureKind.CANCELLED_BY_OPERATOR)
+        return True
 
     def _drop(self, tracked: Tracked) -> bool:
         """End it if it would only waste a slot; whether that was so."""

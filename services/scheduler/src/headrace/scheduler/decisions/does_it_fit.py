@@ -1,4 +1,4 @@
-"""Does an operator mean this request? Called by core.walking.
+"""Does an operator mean this request? Called by core.walking and state.bulk_cancels.
 
 Invariant: what is asked stays true as long as the request isn't finished, but for its stage: so an order that is read again
 after a change of owner means the same requests.
@@ -21,12 +21,14 @@ class Facts(NamedTuple):
 
 
 def does_it_fit(selection: Selection, facts: Facts) -> bool:
-    """Whether it fits every field that is given. What is accepted at the very instant is not before it."""
+    """Whether it fits every field that is given. What is accepted at the very instant is not before it; whose end is under
+    way fits any stage, since it was in one of them.
+    """
     asked = (
         (selection.tier, facts.tier),
         (selection.tenant, facts.tenant),
         (selection.model, facts.model),
-        (selection.stage, facts.stage),
+        (selection.stage if facts.stage else None, facts.stage),
     )
     if any(wanted is not None and wanted != actual for wanted, actual in asked):
         return False

@@ -1,0 +1,50 @@
+"""Operators: what they order of many requests at once, while owners come and go. Offered by schedules.every."""
+
+from headrace.bus.messages import message_of
+from headrace.contracts.control import CancelMatching
+from headrace.contracts.selections import Selection, Stage
+from headrace.contracts.topics import TopicKind
+from tests.simulation.schedules.schedule import schedule, wrong_if
+from tests.simulation.world.callers import Asked
+from tests.simulation.world.run import Cast
+from tests.simulation.world.scene import Scene
+from tests.support.scheduler.pure import place
+
+
+def order(scene: Scene, meant: list[Asked]) -> None:
+    """An operator cancels what waits now: it is asked for, so the checker finds nothing wrong with its end."""
+    scene.run_for(5)
+    before_ms = scene.gateways[0].clock.now().wall_ms
+    record = CancelMatching(selection=Selection(stage=Stage.QUEUED), before_ms=before_ms)
+    scene.stage.broker.append(message_of(place(TopicKind.CONTROL), record), "an operator")
+    for asked in meant:
+        asked.cancel_tried = True
+
+
+def status_of(scene: Scene, asked: Asked) -> object:
+    """What is stored of a request."""
+    return scene.database.results_of([asked.record.id])[asked.record.id]["status"]
+
+
+@schedule
+def an_operators_cancel_outlives_its_owner() -> list[str]:
+    """The owner ends what waits, but none of it gets into the log, and checkpoints go on; then it dies. A request that came
+    after the order waits when the next owner reads it again.
+    """
+    scene = Scene(Cast(limit=1))
+    scene.running(last_ms=16_000)
+    scene.calls(last_ms=300)
+    meant = [scene.submit() for _ in range(4)]
+    for partition in range(2):
+        scene.out(TopicKind.RESULTS, 3_000, partition)
+    order(scene, meant)
+    scene.run_for(2_400)
+    owner = scene.owning()
+    owner.kill()
+    newer = scene.submit()
+    scene.until(lambda: scene.stage.seen["takeover"] > 1, "a takeover")
+    owner.start()
+    bad = scene.settled()
+    missed = [asked for asked in meant if status_of(scene, asked) != "cancelled"]
+    told = wrong_if(bool(missed), f"F: {len(missed)} that were to be cancelled weren't")
+    return told + wrong_if(status_of(scene, newer) != "succeeded", "F: a newer request was cancelled") + bad
