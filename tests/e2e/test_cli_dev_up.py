@@ -1,7 +1,6 @@
 """`headrace dev up`: one line of curl away from an answer, and nothing left behind."""
 
 import signal
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ async def test_all_services_in_one_process_answer_a_chat(tmp_path: Path) -> None
         up.kill()
         up.communicate()
     assert content["choices"][0]["message"]["content"]
-    eventually(lambda: not headrace.left_running(), "no process left", timedelta(seconds=10))
+    eventually(lambda: not headrace.left_running(), "no process left")
 
 
 async def _ask(told: dict[str, str]) -> Any:

@@ -106,14 +106,14 @@ class Member:
         self.loop = DeliveryLoop(self.settings, bus=bus, policy=policy, telemetry=self.telemetry)
         self.loop.start()
 
-    def turn_until(self, condition: Callable[[], Any], what: str, patience: int = 20) -> None:
-        """Turns until the condition holds, for so many seconds at most."""
+    def turn_until(self, condition: Callable[[], Any], what: str) -> None:
+        """Turns until the condition holds."""
 
         def turned() -> Any:
             self.loop.turn()
             return condition()
 
-        eventually(turned, what, timedelta(seconds=patience))
+        eventually(turned, what)
 
     def leave(self) -> None:
         """A clean stop."""

@@ -35,13 +35,13 @@ def test_a_plain_loops_producer_is_replaced_after_a_fatal_error(kafka: str, plac
         return [one for one in seen if one.token == token]
 
     producer.send(Message(place.topic, place.partition, b"one"), "one")
-    (first,) = eventually(lambda: confirmed("one"), "the first record is confirmed", PATIENT)
+    (first,) = eventually(lambda: confirmed("one"), "the first record is confirmed")
     assert first.offset == 0
     # A real broker has no fatal error to give: it is handed to the callback that librdkafka would call.
     broken = producer._client
     producer._noticed(KafkaError(KafkaError._FATAL, fatal=True))
     producer.send(Message(place.topic, place.partition, b"two"), "two")
-    (second,) = eventually(lambda: confirmed("two"), "the second record is confirmed", PATIENT)
+    (second,) = eventually(lambda: confirmed("two"), "the second record is confirmed")
     assert second.offset == 1
     assert producer._client is not broken
     producer.close()

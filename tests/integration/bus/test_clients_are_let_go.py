@@ -58,7 +58,7 @@ def client_threads() -> int:
 def assert_leaves_no_thread(use: Callable[[], None]) -> None:
     before = client_threads()
     use()
-    eventually(lambda: client_threads() <= before, "the client's threads have ended", timedelta(seconds=20))
+    eventually(lambda: client_threads() <= before, "the client's threads have ended")
 
 
 def answered(asked: Asked[Any]) -> None:

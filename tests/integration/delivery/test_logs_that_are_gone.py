@@ -131,7 +131,7 @@ def test_on_kafka_a_topic_that_is_made_anew_under_it_is_not_read_on(
         eventually(lambda: name not in topics.describe([name]), "it is deleted")
         topics.create([each for each in topics_of(prefix, POLICY) if each.name == name])
     produce(bus, results(range(10, 15), name))
-    member.turn_until(lambda: member.metric("unusable_partitions") >= 1, "it is noticed", patience=60)
+    member.turn_until(lambda: member.metric("unusable_partitions") >= 1, "it is noticed")
     member.turn_until(lambda: member.troubles, "it says so")
     assert f"the topic {name} was deleted" in member.troubles[0] or "is gone" in member.troubles[0]
     assert count(database, "results") == 3

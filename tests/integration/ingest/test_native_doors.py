@@ -139,7 +139,7 @@ async def test_waiting_for_a_status_ends_with_the_request(replica: Replica) -> N
         looking = asyncio.create_task(get(replica, f"/v1/requests/{record.id}?wait=30s"))
         await asyncio.sleep(0)
         await replica.other.finish(record, chat_answer("Hi."), tell=tell)
-        code, _, body = await asyncio.wait_for(looking, 5)
+        code, _, body = await asyncio.wait_for(looking, 20)
         document = msgspec.json.decode(body)
         assert (code, document["status"], document["usage"]["total_tokens"]) == (200, "succeeded", 5)
         assert document["times"]["finished_at"] is not None

@@ -130,14 +130,14 @@ class Stage:
             Cancel(epoch=1, boot=boot, attempt=attempt, id=f"req_{attempt.sequence}", reason=reason)
         )
 
-    async def ended(self, attempt: AttemptId, within: timedelta = timedelta(seconds=10)) -> AttemptRecord:
+    async def ended(self, attempt: AttemptId) -> AttemptRecord:
         """The attempt's record."""
 
         async def there() -> AttemptRecord | None:
             records = await self.records(TopicKind.ATTEMPTS, AttemptRecord)
             return next((record for record in records if record.attempt == attempt), None)
 
-        found = await eventually_async(there, f"an attempts record of {attempt}", within)
+        found = await eventually_async(there, f"an attempts record of {attempt}")
         assert found is not None
         return found
 

@@ -81,7 +81,7 @@ async def test_the_epoch_is_read_at_boot_a_fence_is_answered_and_an_old_owners_r
         async def answered() -> bool:
             return (await stage.reports())[-1].epoch == 6
 
-        await eventually_async(answered, "a report of the new epoch", 2 * S)
+        await eventually_async(answered, "a report of the new epoch")
         await stage.run(chat("from an old owner"))
         lane_end = (await stage.reports())[-1].position + 1
 

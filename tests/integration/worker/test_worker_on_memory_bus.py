@@ -173,7 +173,7 @@ async def test_a_cancel_reaches_the_backend_and_keeps_the_partial_text(
         async def aborted() -> bool:
             return slow_engine.stats.aborted == 1
 
-        await eventually_async(aborted, "the engine notices", 1 * S)
+        await eventually_async(aborted, "the engine notices")
         result, body = await stage.result(attempt)
     assert (result.status, result.http_status, result.partial) == (Status.CANCELLED, 499, stream)
     if stream:

@@ -15,6 +15,7 @@ from headrace.bus.topic_check import apply_topics
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.codec import decode
 from headrace.contracts.control import ControlRecord
+from headrace.contracts.durations import ms
 from headrace.contracts.ids import mint_request_id
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.partitions import partition_of
@@ -28,11 +29,10 @@ from headrace.scheduler.service import Scheduler
 from headrace.scheduler.settings import SchedulerSettings
 from headrace.scheduler.timings import Timings
 from headrace.scheduler.wiring import build
-from tests.support.eventually import eventually_without
+from tests.support.eventually import PATIENCE, eventually_without
 from tests.support.scheduler.pure import POOL
 
 _NO_WAIT = timedelta()
-DEADLINE_MS = 30_000
 _KEY = b"k" * 32
 FAST = Timings(
     checkpoint=timedelta(milliseconds=200),
@@ -138,7 +138,7 @@ class Pool:
 
 def turn_until(pool: Pool, turns: list[Callable[[], None]], condition: Callable[[], bool]) -> None:
     """Turn these one after the other until the condition holds."""
-    deadline = pool.clock.now().boot_ms + DEADLINE_MS
+    deadline = pool.clock.now().boot_ms + ms(PATIENCE)
     while not condition():
         assert pool.clock.now().boot_ms < deadline, "the condition didn't come true in time"
         for turn in turns:
