@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from headrace.bus.messages import Message, Place, message_of
-from headrace.bus.ports import START
 from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.lifecycle import Status
@@ -14,6 +13,7 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.service import NoPoolLeftError
+from tests.support.delivery import records_in
 from tests.support.eventually import eventually
 from tests.support.scheduler.live import FAST, Pool, turn_until
 from tests.support.scheduler.live_worker import LiveWorker
@@ -23,13 +23,9 @@ DEAF_TO_SILENCE = dataclasses.replace(FAST, silent=timedelta(hours=1))
 
 
 def records(pool: Pool, where: Place, kind: TopicKind) -> list[object]:
-    reader = pool.bus.loop_reader("look")
-    pool.assign(reader, {where: START})
-    found = []
-    while new := reader.read(500, timedelta(milliseconds=500)):
-        found += [decode(kind, received.header) for received in new]
-    reader.close()
-    return found
+    """All that stands there so far."""
+    found = records_in(pool.bus, where.topic)
+    return [decode(kind, received.header) for received in found if received.place == where]
 
 
 def end_of(pool: Pool, where: Place) -> int:
@@ -100,14 +96,20 @@ def test_cancels_queries_and_broken_records_are_answered(pool: Pool) -> None:
     pool.producer.send(broken, None)
     turn_until(pool, [scheduler.turn], lambda: [r.status for r in pool.results_read()] == [Status.CANCELLED])
     pool.producer.send(message_of(pool.place(TopicKind.CONTROL), query), None)
-    for _ in range(40):
-        scheduler.turn()
-    answers = records(pool, pool.place(TopicKind.REPLIES), TopicKind.REPLIES)
-    assert [(a.status, a.position, a.nonce) for a in answers if isinstance(a, Answer)] == [
-        (Status.QUEUED, 0, "n")
-    ]
-    letters = records(pool, pool.place(TopicKind.DLQ, 1), TopicKind.DLQ)
-    assert [(d.partition, d.offset) for d in letters if isinstance(d, DeadLetter)] == [(1, 2)]
+
+    def answers() -> list[Answer]:
+        found = records(pool, pool.place(TopicKind.REPLIES), TopicKind.REPLIES)
+        return [answer for answer in found if isinstance(answer, Answer)]
+
+    turn_until(pool, [scheduler.turn], lambda: bool(answers()))
+    assert [(a.status, a.position, a.nonce) for a in answers()] == [(Status.QUEUED, 0, "n")]
+
+    def letters() -> list[DeadLetter]:
+        found = records(pool, pool.place(TopicKind.DLQ, 1), TopicKind.DLQ)
+        return [letter for letter in found if isinstance(letter, DeadLetter)]
+
+    turn_until(pool, [scheduler.turn], lambda: bool(letters()))
+    assert [(d.partition, d.offset) for d in letters()] == [(1, 2)]
     scheduler.stop()
 
 

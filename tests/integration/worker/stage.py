@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from headrace.bus.messages import Place, Received, message_of
-from headrace.bus.ports import START, AsyncReader, Bus
+from headrace.bus.ports import START, AsyncReader, Bus, BusUnavailableError
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, CancelReason, Command, Run
@@ -63,15 +63,24 @@ class Stage:
         return Place(self.names.of(kind, pool=POOL, tier="standard"), partition)
 
     async def read(self, kind: TopicKind, partition: int = PARTITION) -> list[Received]:
-        """All records so far."""
+        """All records so far: up to an end that is asked for, as a moment in which none comes is no end."""
         place = self.place(kind, partition)
         if place not in self.readers:
             reader = self.bus.async_reader(f"test-{kind}")
             await reader.start()
             await reader.assign({place: START})
             self.readers[place], self.logs[place] = reader, []
-        while found := await self.readers[place].read(1000, timedelta(milliseconds=20)):
-            self.logs[place] += found
+        reader = self.readers[place]
+
+        async def ends() -> dict[Place, int]:
+            try:
+                return await reader.ends([place])
+            except BusUnavailableError:
+                return {}
+
+        end = (await eventually_async(ends, f"the end of {place.topic}"))[place]
+        while await reader.position(place) < end:
+            self.logs[place] += await reader.read(1000, timedelta(milliseconds=20))
         return self.logs[place]
 
     async def records(self, kind: TopicKind, of: type[T], partition: int = PARTITION) -> list[T]:
