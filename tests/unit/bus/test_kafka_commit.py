@@ -43,7 +43,7 @@ def test_a_slow_commit_holds_up_nobody_and_is_never_given_a_short_time() -> None
     coordinator = Coordinator()
     state, began = writing(coordinator), monotonic()
     assert [state.committed() for _ in range(5)] == 5 * [False]
-    assert monotonic() - began < 0.2
+    assert monotonic() - began < 5, "each look waits a ms, and on a busy machine somewhat more"
     coordinator.answer.set()
     eventually(state.committed, "the commit")
     # librdkafka fails the transaction, or aborts the process, when a commit's time runs out past its flush

@@ -177,7 +177,9 @@ class KafkaFencedState:
 
     def _failure(self, error: KafkaError) -> BusError:
         if verdict_of(error) is ErrorVerdict.FENCED:
-            return FencedError(f"another owner has claimed the transactional id {self._id}")
+            # The coordinator ends a transaction that is open for too long, and fences its owner as a claim does.
+            why = f"another owner has claimed it, or a checkpoint was open for {TRANSACTION_TIMEOUT_MS // 1000} s"
+            return FencedError(f"the transactional id {self._id} isn't ours any more: {why}")
         return CommitFailedError(f"a checkpoint of {self._place.topic} failed: {error.str()}")
 
     def close(self) -> None:
