@@ -5,8 +5,11 @@ this pool with a sentence and leaves the others alone.
 """
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
+from headrace.bus.messages import Place
 from headrace.bus.ports import BusError, BusUnavailableError, PositionGoneError
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
@@ -56,19 +59,27 @@ class PoolLoop:
         if self.stopped is not None or (self._leaving and self.doing is None):
             self._idle.wait(wait.total_seconds())
             return
+        what_now = self._tried(wait)
+        if what_now is not None:
+            what_now()
+
+    def _tried(self, wait: timedelta) -> Callable[[], None] | None:
+        """What a failure of this turn asks for. It is done only once the failure is forgotten: an error knows the frames that
+        it came through, those the clients, and a client is closed only when nothing knows it.
+        """
         try:
             self._turn(wait)
         except UnusableStateError as error:
-            self._stop_for_good(str(error))
+            return partial(self._stop_for_good, str(error))
         except PositionGoneError as error:
-            self._lost_a_position(error)
+            return partial(self._lost_a_position, error.place, error.position, str(error))
         except BusUnavailableError as error:
             if isinstance(self.doing, Claiming | Owning):
-                self._stand_by(str(error))
-            else:
-                self._look_again_later(str(error))
+                return partial(self._stand_by, str(error))
+            return partial(self._look_again_later, str(error))
         except BusError as error:
-            self._stand_by(f"{type(error).__name__}: {error}")
+            return partial(self._stand_by, f"{type(error).__name__}: {error}")
+        return None
 
     def longest_wait(self, now: Now) -> timedelta:
         """How long the next turn may wait."""
@@ -169,18 +180,18 @@ class PoolLoop:
         self._not_before_ms = self._clock.now().boot_ms + ms(_LOOK_AGAIN)
         self._component.not_ready(why)
 
-    def _lost_a_position(self, error: PositionGoneError) -> None:
+    def _lost_a_position(self, place: Place, position: int, why: str) -> None:
         """`workers` is read from its beginning, which moves on by the hour, and `state` tells by itself who owns the pool: of
         both a new reading is as good as the old one. Of any other log something is missing that nobody can make up for.
         """
         places = self._setting.place(TopicKind.WORKERS), self._setting.place(TopicKind.STATE)
-        if error.place in places:
-            self._stand_by(str(error))
+        if place in places:
+            self._stand_by(why)
             return
-        where = f"{error.place.topic}/{error.place.partition}"
+        where = f"{place.topic}/{place.partition}"
         self._stop_for_good(
-            f"the pool {self._setting.pool} needs {where} from offset {error.position} on, which is gone: the log was "
-            f"trimmed, truncated or made anew; bring it back, or delete the pool's topics and make them anew ({error})"
+            f"the pool {self._setting.pool} needs {where} from offset {position} on, which is gone: the log was "
+            f"trimmed, truncated or made anew; bring it back, or delete the pool's topics and make them anew ({why})"
         )
 
     def _stop_for_good(self, sentence: str) -> None:
