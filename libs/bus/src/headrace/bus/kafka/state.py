@@ -185,8 +185,8 @@ class KafkaFencedState:
     def close(self) -> None:
         """As FencedState.close."""
         producer, self._producer, self._claimed = self._producer, None, False
-        # What isn't delivered yet knows us, inside the client, where no collector looks: so we may know nothing that knows the
-        # client. A raised error knows the frames that it came through, and those the producer; a commit under way knows it too.
+        # What isn't delivered yet knows us, inside the client, where no collector looks: we may know nothing that knows the
+        # client. A raised error knows the frames that it came through; a commit under way knows the client itself.
         self._failed = self._committing = None
         if producer is not None:
             # A fenced producer raises what everybody knows by now.
