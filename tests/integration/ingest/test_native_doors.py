@@ -81,6 +81,17 @@ async def test_a_submission_is_kept_with_its_options_and_without_them_in_the_bod
     assert msgspec.json.decode(received.value or b"") == CHAT
 
 
+@pytest.mark.parametrize("header", ["X-Headrace-Fairness-Key", "X-LLM-D-Inference-Fairness-Id"])
+async def test_a_header_names_the_fairness_key(replica: Replica, header: str) -> None:
+    asked = {**CHAT, "user": "body", "headrace": {"fairness_key": "option"}}
+    async with replica.session.post(
+        "/v1/requests", json=asked, headers={**replica.as_tenant(), header: "header"}
+    ) as answer:
+        assert answer.status == 202
+    [(record, _)] = await replica.other.all_requests()
+    assert record.fairness_key == "header"
+
+
 async def test_a_live_status_is_the_owners_and_without_an_owner_it_is_queued(replica: Replica) -> None:
     _, record = await submit(replica)
     path = f"/v1/requests/{record.id}"

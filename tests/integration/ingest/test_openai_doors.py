@@ -65,9 +65,12 @@ async def test_the_official_client_waits_and_its_time_out_is_the_deadline(
     replica: Replica, client: openai.AsyncOpenAI
 ) -> None:
     asking = asyncio.create_task(
-        client.chat.completions.create(**CHAT, service_tier="priority", timeout=77.0, max_tokens=5, n=2)
+        client.chat.completions.create(
+            **CHAT, service_tier="priority", timeout=77.0, max_tokens=5, n=2, safety_identifier="ada"
+        )
     )
     record = await waiting_request(replica)
+    assert record.fairness_key == "ada"
     assert (record.tier, record.max_tokens, record.choices) == ("interactive", 10, 2)
     assert record.finish_by_ms == record.accepted_ms + 77_000
     assert record.start_by_ms == record.accepted_ms + 30_000

@@ -13,6 +13,7 @@ from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
 from tests.simulation.mutants.endings import ENDINGS
 from tests.simulation.mutants.ends import ENDS
+from tests.simulation.mutants.keys import KEYS
 from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.limits import LIMITS
 from tests.simulation.mutants.mutant import Mutant
@@ -39,6 +40,7 @@ EVERY: tuple[Mutant, ...] = (
     *ENDINGS,
     *ANSWERS,
     *TURNS,
+    *KEYS,
     *TOO_LATE,
     *SPILLS,
     *BULK,

@@ -117,12 +117,12 @@ def who_is_in_memory_goes_first(patches: Patches) -> None:
 
 
 def the_least_urgent_is_read_first(patches: Patches) -> None:
-    right = Spilled.firsts
+    right = Spilled.in_turns
 
-    def lasts(self: Spilled, tier: str, tenant: str, most: int) -> Any:
-        return iter(list(right(self, tier, tenant, 10**9))[::-1][:most])
+    def lasts(self: Spilled, tier: str, tenant: str, counters: Any) -> Any:
+        return iter(list(right(self, tier, tenant, counters))[::-1])
 
-    patches.set(Spilled, "firsts", lasts)
+    patches.set(Spilled, "in_turns", lasts)
 
 
 def a_dead_letter_is_written_without_its_bytes(patches: Patches) -> None:
@@ -137,7 +137,7 @@ def a_dead_letter_is_written_without_its_bytes(patches: Patches) -> None:
 
 
 def its_place_is_not_known(patches: Patches) -> None:
-    patches.set(Spilled, "ahead", lambda _self, _tier, _tenant, _order: Waiting(0, 0))
+    patches.set(Spilled, "ahead", lambda _self, _tier, _tenant, _flow, _order: Waiting(0, 0))
 
 
 def metadata_may_fill_memory(patches: Patches) -> None:

@@ -4,8 +4,9 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.scheduler.decisions import pick_next
-from headrace.scheduler.state import accounts, fair_queue
-from headrace.scheduler.state.accounts import Account, Accounts
+from headrace.scheduler.state import account, accounts, fair_queue
+from headrace.scheduler.state.account import Account
+from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from tests.simulation.mutants.mutant import Mutant, Patches
 
@@ -29,11 +30,11 @@ def the_greatest_tag_goes_first(patches: Patches) -> None:
 
 
 def nothing_is_settled(patches: Patches) -> None:
-    patches.set(Accounts, "settle", lambda _self, _tier, _tenant, _spent: None)
+    patches.set(Accounts, "settle", lambda _self, _tier, _tenant, _spent, _flow=None: None)
 
 
 def a_charge_stays(patches: Patches) -> None:
-    patches.set(Accounts, "refund", lambda _self, _tier, _tenant, _charge: None)
+    patches.set(Accounts, "refund", lambda _self, _tier, _tenant, _charge, _flow=None: None)
 
 
 def what_is_held_counts_for_nothing(patches: Patches) -> None:
@@ -84,7 +85,7 @@ def weights_mean_nothing(patches: Patches) -> None:
 
 
 def a_charge_is_rounded_down(patches: Patches) -> None:
-    patches.set(accounts, "step_of", lambda charge, share: charge * share.denominator // share.numerator)
+    patches.set(account, "step_of", lambda charge, share: charge * share.denominator // share.numerator)
 
 
 def debt_is_forgotten(patches: Patches) -> None:
@@ -93,8 +94,8 @@ def debt_is_forgotten(patches: Patches) -> None:
 
 def the_last_in_order_goes_first(patches: Patches) -> None:
     def last(self: FairQueue, name: str, tenant: str) -> Any:
-        heap = self._tiers[name].tenants[tenant].heap
-        return max(entry for entry in heap if entry[2].phase.name == "WAITING")[2]
+        flows = self._tiers[name].tenants[tenant].flows.values()
+        return max(entry for flow in flows for entry in flow.heap if entry[2].phase.name == "WAITING")[2]
 
     patches.set(FairQueue, "_first_of", last)
 

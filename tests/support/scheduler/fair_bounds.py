@@ -25,7 +25,7 @@ class BoundsWatch:
     def look(self) -> None:
         """Now. Call after whatever happened."""
         run = self._run
-        busy = {tier: sorted(tenants) for tier, tenants in run.queue.backlogged().items()}
+        busy = {tier: sorted(tenants) for tier, tenants in run.compared().items()}
         pairs = {}
         for tier, tenants in busy.items():
             for one, other in combinations(tenants, 2):

@@ -11,20 +11,22 @@ from typing import NamedTuple
 from headrace.contracts.policy import DEFAULT_TIERS
 from headrace.scheduler.decisions.pick_next import tier_shares
 from tests.support.scheduler.fair_bounds import BoundsWatch
+from tests.support.scheduler.keys_alone import KeysAlone
 from tests.support.scheduler.queue_alone import UNIT, Attempt, QueueAlone
 
 _TURNS = 30
 
 
 class RandomRun:
-    """Tenants come and go; attempts end in any order, many at once, and cost what they like."""
+    """Tenants, or keys of one tenant, come and go; attempts end in any order, many at once, and cost what they like."""
 
-    def __init__(self, seed: int, *, tiers: bool = False) -> None:
+    def __init__(self, seed: int, *, tiers: bool = False, keys: bool = False) -> None:
         self.dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
         names = "abcd"[: self.dice.randint(2, 4)]
         weights = {name: self.dice.randint(1, 5) for name in names}
         shares = tier_shares(DEFAULT_TIERS) if tiers else None
-        self.run = QueueAlone(self.dice.randint(1, 6), weights, shares)
+        slots = self.dice.randint(1, 6)
+        self.run = KeysAlone(slots, names) if keys else QueueAlone(slots, weights, shares)
         self.watch = BoundsWatch(self.run)
         self.tiers = list(DEFAULT_TIERS) if tiers else ["t"]
         self.rest = {whose: self.dice.random() for tier in self.tiers for whose in ((tier, n) for n in names)}
@@ -95,20 +97,20 @@ class Found(NamedTuple):
     gap: Fraction
 
 
-def play(schedule: Schedule, slots: int = 4) -> Found:
-    """Two tenants who always have more waiting, all requests alike. A schedule in which no charge is wrong counts for
-    nothing: without errors the bound of counters is one charge, which is reached at once.
+def play(schedule: Schedule, slots: int = 4, *, keys: bool = False) -> Found:
+    """Two tenants, or two keys of one, who always have more waiting, all requests alike. A schedule in which no charge is
+    wrong counts for nothing: without errors the bound of counters is one charge, which is reached at once.
     """
-    run = QueueAlone(slots, {"f": 1, "g": 1})
+    run = KeysAlone(slots, "fg") if keys else QueueAlone(slots, {"f": 1, "g": 1})
     watch = BoundsWatch(run)
     for turn in schedule:
         for name in "fg":
-            while run.queue.backlog("t", name).requests <= slots:
+            while run.waiting(name) <= slots:
                 run.put(name, UNIT)
         while run.dispatch() is not None:
             watch.look()
         for name, ends, how in (("f", turn.f_ends, turn.f_how), ("g", turn.g_ends, turn.g_how)):
-            for attempt in [each for each in run.running if each.whose[1] == name][:ends]:
+            for attempt in [each for each in run.running if run.book_of(each)[1] == name][:ends]:
                 run.end(attempt, (UNIT, 11 * UNIT, 1)[how])
         watch.look()
     if run.most_error < 10 * UNIT:

@@ -60,11 +60,12 @@ def queue_of(shares: Mapping[str, Fraction], weights: Mapping[str, int]) -> tupl
 
 @dataclass(eq=False)
 class Attempt:
-    """One in a slot. `charge`: as at dispatch; `stands`: as raised since."""
+    """One in a slot. `charge`: as at dispatch; `stands`: as raised since; `flow`: charged for it inside its tenant."""
 
     request: Tracked
     charge: int
     stands: int
+    flow: int | None = None
 
     @property
     def whose(self) -> Whose:
@@ -109,16 +110,21 @@ class QueueAlone:
         found = self._next() if len(self.running) < self.slots else None
         if found is None:
             return None
+        flow = self.queue.assign(found)
         self.queue.take(found, Phase.HELD)
-        attempt = Attempt(found, found.charge, found.charge)
-        self.accounts.dispatch(*attempt.whose, found.charge)
+        attempt = Attempt(found, found.charge, found.charge, flow)
+        self.accounts.dispatch(*attempt.whose, found.charge, flow)
         self.running.append(attempt)
-        self.charged[attempt.whose] += found.charge
+        self.charged[self.book_of(attempt)] += found.charge
         self._note_charge(attempt)
         return attempt
 
+    def book_of(self, attempt: Attempt) -> Whose:
+        """Where it is booked."""
+        return attempt.whose
+
     def _note_charge(self, attempt: Attempt) -> None:
-        weight = self.weights.get(attempt.whose[1], 1)
+        weight = self.weights.get(self.book_of(attempt)[1], 1)
         self.most_charge = max(self.most_charge, Fraction(attempt.stands, weight))
         self.most_cost = max(self.most_cost, attempt.stands)
 
@@ -135,8 +141,8 @@ class QueueAlone:
     def report(self, attempt: Attempt, spent: int) -> None:
         """It has spent so much by now."""
         if spent > attempt.stands:
-            self.accounts.recharge(*attempt.whose, attempt.stands, spent)
-            self.charged[attempt.whose] += spent - attempt.stands
+            self.accounts.recharge(*attempt.whose, attempt.stands, spent, attempt.flow)
+            self.charged[self.book_of(attempt)] += spent - attempt.stands
             attempt.stands = spent
             self._note_charge(attempt)
 
@@ -144,15 +150,24 @@ class QueueAlone:
         """It has ended, and spent this in all; at least what was reported."""
         spent = spent if attempt.stands == attempt.charge else max(spent, attempt.stands)
         self.running.remove(attempt)
-        self.accounts.refund(*attempt.whose, attempt.stands)
-        self.accounts.settle(*attempt.whose, spent)
-        self.charged[attempt.whose] -= attempt.stands
-        self.got[attempt.whose] += spent
+        self.accounts.refund(*attempt.whose, attempt.stands, attempt.flow)
+        self.accounts.settle(*attempt.whose, spent, attempt.flow)
+        self.charged[self.book_of(attempt)] -= attempt.stands
+        self.got[self.book_of(attempt)] += spent
         self.most_error = max(self.most_error, abs(spent - attempt.charge))
 
     def checkpoint(self) -> None:
         """Forget who need not be remembered."""
+        self.queue.forget_flows()
         list(self.accounts.forget_idle(self.queue.backlogged()))
+
+    def compared(self) -> dict[str, set[str]]:
+        """By tier, those between whom it is to be fair now."""
+        return self.queue.backlogged()
+
+    def waiting(self, name: str) -> int:
+        """How many requests of one of them wait in the only tier."""
+        return self.queue.backlog("t", name).requests
 
     def backlogged(self, tier: str = "t") -> set[str]:
         """Tenants with waiting requests."""

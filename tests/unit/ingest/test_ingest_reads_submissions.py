@@ -12,6 +12,7 @@ from headrace.contracts.policy import Policy, PoolPolicy, TenantPolicy
 from headrace.ingest.decisions.may_admit import declared_size, may_open, which_pool
 from headrace.ingest.decisions.read_submission import CHAT, COMPLETIONS, read_submission
 from headrace.ingest.decisions.which_deadline import duration_or_refusal, read_timeout_of, which_deadline
+from headrace.ingest.decisions.which_fairness_key import which_fairness_key
 from headrace.ingest.decisions.which_tier import which_tier
 from headrace.ingest.refusal import Refusal
 
@@ -33,6 +34,48 @@ def test_a_chat_is_read_as_far_as_needed() -> None:
     found = read_submission(body, CHAT)
     assert (found.model, found.stream, found.sends_usage, found.max_tokens) == ("m", True, True, 9)
     assert (found.prompt_tokens, found.choices, found.service_tier) == (14, 1, "flex")
+
+
+@pytest.mark.parametrize(
+    ("more", "end_user"),
+    [
+        ({}, None),
+        ({"user": "u"}, "u"),
+        ({"user": "u", "safety_identifier": "s"}, "s"),
+        ({"user": "u", "safety_identifier": ""}, "u"),
+        ({"user": 7, "safety_identifier": None}, None),
+        ({"user": {"name": "u"}}, None),
+    ],
+)
+def test_the_end_user_is_told_from_openais_members_and_a_strange_one_is_the_backends_matter(
+    more: dict[str, object], end_user: str | None
+) -> None:
+    assert read_submission(chat(**more), CHAT).end_user == end_user
+    assert read_submission(chat(**more), None).end_user == end_user
+
+
+@pytest.mark.parametrize(
+    ("headers", "field", "end_user", "key"),
+    [
+        ((None, None), None, None, None),
+        ((None, None), None, "user", "user"),
+        ((None, None), "field", "user", "field"),
+        ((None, "llm-d"), "field", "user", "llm-d"),
+        (("own", "llm-d"), "field", "user", "own"),
+        (("", None), None, "user", "user"),
+        ((None, None), None, "x" * 128, "x" * 128),
+    ],
+)
+def test_the_strongest_word_on_the_fairness_key_counts(
+    headers: tuple[str | None, ...], field: str | None, end_user: str | None, key: str | None
+) -> None:
+    assert which_fairness_key(headers=headers, field=field, end_user=end_user) == key
+
+
+def test_long_fairness_keys_are_told_apart_and_fit_a_record() -> None:
+    one, other = (which_fairness_key(headers=(), field=None, end_user="x" * 200 + end) or "" for end in "ab")
+    assert one != other
+    assert len(one) == len(other) == 64
 
 
 def test_the_newer_cap_on_tokens_wins() -> None:

@@ -111,11 +111,11 @@ def test_what_is_ahead_is_counted_and_costed_in_the_order_of_its_tenant() -> Non
     found = [request(n, "a", "t", n * UNIT, priority=n % 2) for n in range(1, 5)]
     for each in [*found, request(9, "b", "t", 99 * UNIT)]:
         queue.put(each)
-    assert [queue.ahead_of("t", "a", each.order)[:2] for each in found] == [
+    assert [queue.ahead_of(each.record, each.order)[:2] for each in found] == [
         (0, 0), (2, 4 * UNIT), (1, UNIT), (3, 6 * UNIT)
     ]  # fmt: skip
     queue.take(found[0], Phase.HELD)
-    assert queue.ahead_of("t", "a", found[3].order)[:2] == (2, 5 * UNIT)
+    assert queue.ahead_of(found[3].record, found[3].order)[:2] == (2, 5 * UNIT)
 
 
 def test_what_was_settled_is_forgotten_after_half_a_minute_and_idle_time_does_not_count() -> None:

@@ -46,40 +46,41 @@ RECORDS: st.SearchStrategy[dict[str, Any]] = st.builds(
 )
 
 
-def waiting(fields: dict[str, Any], *, offset: int = 0, charge: int = 1, value: bytes = b"body") -> Tracked:
+def waiting(fields: dict[str, Any], *, offset: int = 0, charge: int = 1, flow: int = 0) -> Tracked:
     """A request that was just read."""
-    record = RequestRecord(pool="p", partition=3, payload=Payload(size=len(value)), **fields)
+    record = RequestRecord(pool="p", partition=3, payload=Payload(size=4), **fields)
     return Tracked(
         record=record,
         origin=Origin("requests", 3, offset),
-        received=Received("requests", 3, offset, WALL, value),
+        received=Received("requests", 3, offset, WALL, b"body"),
         trace=(("traceparent", b"00-x"),),
         order=order_of(record, offset, timedelta(minutes=10)),
         charge=charge,
         start_by_ms=record.start_by_ms,
+        flow=flow,
     )
 
 
-def plain(number: int, tenant: str = "a", **more: Any) -> Tracked:
+def plain(number: int, tenant: str = "a", flow: int = 0, **more: Any) -> Tracked:
     """One like many."""
     fields = {
         "id": f"req_{number}", "tenant": tenant, "tier": "t", "model": "m", "route": "/r", "gateway": 0,
         "accepted_ms": WALL + number, **more,
     }  # fmt: skip
-    return waiting(fields, offset=number, charge=number + 1)
+    return waiting(fields, offset=number, charge=number + 1, flow=flow)
 
 
-@given(RECORDS, COUNTS, st.integers(0, 2**64 - 1))
+@given(RECORDS, COUNTS, st.integers(0, 2**64 - 1), st.integers(0, 400))
 def test_what_is_unpacked_is_what_was_packed_but_for_what_the_log_alone_has(
-    fields: dict[str, Any], offset: int, charge: int
+    fields: dict[str, Any], offset: int, charge: int, flow: int
 ) -> None:
-    packing, tracked = Packing(), waiting(fields, offset=offset, charge=charge)
+    packing, tracked = Packing(), waiting(fields, offset=offset, charge=charge, flow=flow)
     packed = packing.pack(tracked)
     assert packed is not None
     found = packing.unpack(packed)
     assert found.record == tracked.record
     assert (found.origin, found.order, found.charge) == (tracked.origin, tracked.order, tracked.charge)
-    assert (found.start_by_ms, found.phase) == (tracked.start_by_ms, Phase.WAITING)
+    assert (found.start_by_ms, found.phase, found.flow) == (tracked.start_by_ms, Phase.WAITING, flow)
     assert (found.received, found.trace, found.whole) == (None, (), False)
     assert packing.stub(packed) == (tracked.id, Place("requests", 3), offset, 4)
     assert (charge_of(packed), order_of_packed(packed)) == (charge, tracked.order)
@@ -114,7 +115,7 @@ def test_who_is_urgent_is_first_among_the_spilled() -> None:
     spilled = Spilled()
     for number, priority in enumerate((0, -1, 2, 0)):
         assert spilled.put(plain(number, priority=priority))
-    assert [stub.id for stub in spilled.firsts("t", "a", 4)] == ["req_2", "req_0", "req_3", "req_1"]
+    assert [stub.id for stub in spilled.in_turns("t", "a", {})] == ["req_2", "req_0", "req_3", "req_1"]
 
 
 def test_two_ids_of_one_key_are_never_taken_for_each_other(monkeypatch: Any) -> None:
@@ -134,18 +135,21 @@ ACTS = st.lists(
         st.integers(-2, 2),
         st.none() | st.integers(0, 50),
         st.sampled_from("ab"),
+        st.sampled_from([0, 0, 3, 300]),
     ),
     max_size=120,
 )
 
 
 @given(ACTS)
-def test_everything_is_found_as_in_a_plain_list(acts: list[tuple[str, int, int, int | None, str]]) -> None:
+def test_everything_is_found_as_in_a_plain_list(
+    acts: list[tuple[str, int, int, int | None, str, int]],
+) -> None:
     spilled, model = Spilled(), dict[str, Tracked]()
-    for act, number, priority, deadline, tenant in acts:
+    for act, number, priority, deadline, tenant, flow in acts:
         if act == "put" and f"req_{number}" not in model:
             by_ms = None if deadline is None else WALL + deadline
-            made = plain(number, tenant, priority=priority, start_by_ms=by_ms)
+            made = plain(number, tenant, flow, priority=priority, start_by_ms=by_ms)
             assert spilled.put(made)
             model[made.id] = made
         elif act == "take":
@@ -168,14 +172,31 @@ def _compare(spilled: Spilled, model: dict[str, Tracked]) -> None:
     for tenant in "ab":
         own = sorted((m for m in model.values() if m.record.tenant == tenant), key=lambda m: m.order)
         assert spilled.has("t", tenant) == bool(own)
-        assert spilled.first("t", tenant) == (own[0].order if own else None)
-        assert [stub.id for stub in spilled.firsts("t", tenant, 5)] == [each.id for each in own[:5]]
-        if own:
-            ahead = own[: len(own) // 2]
-            assert spilled.ahead("t", tenant, own[len(own) // 2].order) == (
+        flows = {each.flow: [other for other in own if other.flow == each.flow] for each in own}
+        firsts = {flow: (of[0].order, sum(each.charge for each in of)) for flow, of in flows.items()}
+        assert spilled.firsts("t", tenant) == firsts
+        counters = {flow: 40 * flow % 97 for flow in flows}
+        assert [stub.id for stub in spilled.in_turns("t", tenant, counters)] == _in_turns(flows, counters)
+        for flow, those in flows.items():
+            assert spilled.first("t", tenant, flow) == those[0].order
+            ahead = those[: len(those) // 2]
+            assert spilled.ahead("t", tenant, flow, those[len(those) // 2].order) == (
                 len(ahead),
                 sum(each.charge for each in ahead),
             )
+
+
+def _in_turns(flows: dict[int, list[Tracked]], counters: dict[int, int]) -> list[str]:
+    """Of the least counter first, and each charge moves it."""
+    found, left, now = [], {flow: list(those) for flow, those in flows.items()}, dict(counters)
+    while left:
+        flow = min(left, key=lambda each: (now[each], each))
+        first = left[flow].pop(0)
+        now[flow] += first.charge
+        found.append(first.id)
+        if not left[flow]:
+            del left[flow]
+    return found
 
 
 def test_when_all_are_gone_nothing_is_left() -> None:

@@ -20,7 +20,7 @@ from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Origin
+from headrace.contracts.values import Failure, Origin, Usage
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
@@ -150,7 +150,7 @@ def test_a_flood_that_is_worked_off_never_takes_more_than_its_bound() -> None:
     assert runs == 20
 
 
-def order_of_runs(seed: int, spill: SpillBounds | None) -> list[str]:
+def order_of_runs(seed: int, spill: SpillBounds | None, keys: tuple[str | None, ...] = (None,)) -> list[str]:
     """Random floods of two tenants in two tiers, one slot: the numbers of the requests in the order of their runs."""
     dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
     flood = Flood(spill)
@@ -160,7 +160,7 @@ def order_of_runs(seed: int, spill: SpillBounds | None) -> list[str]:
     while True:
         if rounds > 0 and dice.random() < 0.5:
             rounds -= 1
-            _arrive(flood, dice)
+            _arrive(flood, dice, keys)
             flood.run(150)
         run = flood.next_run(len(runs))
         if run is not None:
@@ -172,13 +172,14 @@ def order_of_runs(seed: int, spill: SpillBounds | None) -> list[str]:
             return [run.request.metadata["number"] for run in runs]
 
 
-def _arrive(flood: Flood, dice: Random) -> None:
+def _arrive(flood: Flood, dice: Random, keys: tuple[str | None, ...]) -> None:
     tenant, tier = dice.choice("aaab"), dice.choice(("batch", "batch", "interactive"))
     for _ in range(dice.randint(1, 12)):
         deadline = WALL + dice.randint(300_000, 500_000) if dice.random() < 0.3 else None
         flood.submit(
             tenant=tenant, into=tier, priority=dice.choice((0, 0, 0, 1, -1)), finish_by_ms=deadline,
             prompt_tokens=dice.randint(0, 50), metadata={"number": str(flood.count)},
+            fairness_key=dice.choice(keys),
         )  # fmt: skip
 
 
@@ -188,6 +189,46 @@ def test_the_order_of_release_is_the_one_without_spilling(seed: int) -> None:
     expected = order_of_runs(seed, None)
     assert len(expected) > 20
     assert order_of_runs(seed, spilling) == expected
+
+
+def test_keys_take_turns_in_the_same_order_with_spilling() -> None:
+    spilling = SpillBounds(records=3, size=1_000_000, reach=2, run=4, gap=2, under_way=100)
+    keys = (None, "x", "y", "z")
+    for seed in range(12):
+        expected = order_of_runs(seed, None, keys)
+        assert order_of_runs(seed, spilling, keys) == expected, seed
+
+
+def test_keys_that_take_turns_fill_no_memory_with_what_is_not_next() -> None:
+    flood = Flood()
+    for number in range(60):
+        flood.submit(fairness_key="xyz"[number // 20])
+    flood.run(200)
+    flood.limit = 1
+    for number in range(60):
+        run = flood.next_run(number)
+        assert run is not None
+        assert flood.core.state.queue.in_memory("batch", "a").records <= 4 + 2 + 2
+        flood.finish(run)
+
+
+def test_a_key_whose_turn_comes_by_a_settlement_is_read_again() -> None:
+    flood, keys = Flood(limit=4), ("u", "v", "x", "y")
+    for key in keys:
+        flood.submit(fairness_key=key, max_tokens=100)
+    flood.run(200)
+    running: list[Run] = flood.commands(Run)
+    assert [run.request.fairness_key for run in running] == list(keys)
+    for key in ("x", "x", "x", "x", "u", "v", "y", "y", "y"):
+        flood.submit(fairness_key=key, max_tokens=100)
+    flood.run(500)
+    for run in running:
+        flood.done.add(run.request.id)
+        tokens = 1 if run.request.fairness_key == "y" else 1_000
+        usage = Usage(prompt_tokens=1, completion_tokens=tokens)
+        flood.answer(run, Verdict.DONE, status=Status.SUCCEEDED, started=True, usage=usage)
+    flood.run(1_000)
+    assert flood.commands(Run)[4].request.fairness_key == "y"
 
 
 def test_a_spilled_request_is_cancelled_at_once_without_its_payload() -> None:

@@ -25,7 +25,7 @@ NAMES = "abcde"
 def told(accounts: Accounts, queue: FairQueue, one: Tracked) -> Counter[str]:
     """Who goes before it, by tenant and by other tier, as the decision says it."""
     tier, tenant = one.record.tier, one.record.tenant
-    own = queue.ahead_of(tier, tenant, one.order)
+    own = queue.ahead_of(one.record, one.order)
     turn = counter_at_turn(accounts.of(tier, tenant).value, accounts.of(tier, tenant).share, own.cost)
     found, cost = Counter({tenant: own.requests}), own.cost
     for line in queue.lines(tier, 100):
@@ -134,7 +134,7 @@ def test_a_request_with_two_entries_counts_once() -> None:
         queue.put(each)
     queue.take(first, Phase.DELAYED)
     queue.put(first)
-    assert queue.ahead_of("t", "a", second.order) == Before(1, UNIT)
+    assert queue.ahead_of(second.record, second.order) == Before(1, UNIT)
 
 
 def test_of_many_tenants_so_many_are_looked_at_evenly() -> None:

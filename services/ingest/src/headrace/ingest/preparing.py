@@ -23,6 +23,7 @@ from headrace.ingest.decisions.may_queue import may_queue
 from headrace.ingest.decisions.read_submission import Submission, read_quote, read_submission
 from headrace.ingest.decisions.replace_model import replace_model, without_member
 from headrace.ingest.decisions.which_deadline import Deadlines, duration_or_refusal, which_deadline
+from headrace.ingest.decisions.which_fairness_key import which_fairness_key
 from headrace.ingest.decisions.which_record import Placed, which_record
 from headrace.ingest.decisions.which_tier import allowed_tiers, which_tier
 from headrace.ingest.ports import Queues
@@ -32,7 +33,10 @@ from headrace.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One submission as it came over HTTP. `route` None: the native door. Durations as the caller wrote them."""
+    """One submission as it came over HTTP. `route` None: the native door. Durations as the caller wrote them.
+
+    `fairness_keys`: of the headers that name one, the strongest first.
+    """
 
     tenant: str
     body: bytes
@@ -42,6 +46,7 @@ class Asked:
     deadline: str | None = None
     queue_timeout: str | None = None
     read_timeout: timedelta | None = None
+    fairness_keys: tuple[str | None, ...] = ()
     trace: Headers = ()
 
 
@@ -147,6 +152,11 @@ class Preparing:
             accepted_ms=wall_ms,
             gateway=self._gateway,
             waits=asked.waits,
+            fairness_key=which_fairness_key(
+                headers=asked.fairness_keys,
+                field=submission.options.fairness_key,
+                end_user=submission.end_user,
+            ),
         )
 
     def _deadlines(self, asked: Asked, submission: Submission, tier: str, wall_ms: int) -> Deadlines:

@@ -55,7 +55,9 @@ class _StreamOptions(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a body asks for. `max_tokens` is the caller's cap over all choices; `prompt_tokens` an estimate."""
+    """What a body asks for. `max_tokens` is the caller's cap over all choices; `prompt_tokens` an estimate; `end_user` for
+    whom the caller asks, as OpenAI's clients say it.
+    """
 
     route: str
     model: str
@@ -67,6 +69,7 @@ class Submission:
     max_tokens: int | None
     choices: int
     service_tier: str | None
+    end_user: str | None
     options: SubmitOptions
 
 
@@ -108,6 +111,7 @@ def _submission(fields: Fields, options: SubmitOptions, route: str | None) -> Su
         max_tokens=None if cap is None else min(cap * choices, _MOST_TOKENS),
         choices=choices,
         service_tier=_read(fields, "service_tier", str | None),
+        end_user=_text(fields, "safety_identifier") or _text(fields, "user"),
         options=_bounded(options),
     )
 
@@ -159,6 +163,14 @@ def _bounded(options: SubmitOptions) -> SubmitOptions:
         sentence = f"metadata takes at most {_MAX_METADATA} pairs."
         raise Refusal(422, "invalid_body", sentence, pointer="/headrace/metadata")
     return options
+
+
+def _text(fields: Fields, name: str) -> str | None:
+    """A member that is text; None for anything else, which is between the caller and the backend."""
+    try:
+        return None if name not in fields else msgspec.json.decode(fields[name], type=str)
+    except msgspec.DecodeError:
+        return None
 
 
 def _required(fields: Fields, name: str, kind: type[T] | Any) -> Any:  # noqa: ANN401 - what `kind` says

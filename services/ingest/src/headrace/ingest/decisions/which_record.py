@@ -13,7 +13,9 @@ from headrace.ingest.decisions.which_deadline import Deadlines
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Whose request it is, where it goes, and when it came. `model` is the name the backend knows."""
+    """Whose request it is, where it goes, and when it came. `model` is the name the backend knows; `fairness_key`: whose it
+    is inside its tenant.
+    """
 
     id: str
     tenant: str
@@ -24,6 +26,7 @@ class Placed:
     accepted_ms: int
     gateway: int
     waits: bool
+    fairness_key: str | None
 
 
 def which_record(
@@ -51,7 +54,7 @@ def which_record(
         max_tokens=submission.max_tokens,
         choices=submission.choices,
         priority=options.priority,
-        fairness_key=options.fairness_key,
+        fairness_key=placed.fairness_key,
         start_by_ms=limits.start_by_ms,
         finish_by_ms=limits.finish_by_ms,
         metadata=options.metadata,

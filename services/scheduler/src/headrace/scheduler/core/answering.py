@@ -79,5 +79,4 @@ class Answering:
             return None, None
         if tracked.phase is not Phase.WAITING:
             return Status.QUEUED, None
-        record = tracked.record
-        return Status.QUEUED, self._state.queue.ahead_of(record.tier, record.tenant, tracked.order)
+        return Status.QUEUED, self._state.queue.ahead_of(tracked.record, tracked.order)

@@ -133,7 +133,8 @@ class AttemptLog:
         self._estimating.learn(record)
         self._estimating.measure(record)
         charged = None if record.verdict is Verdict.RETRY_AT else record.charge or None
-        state.settle(record.tier, record.tenant, self._estimating.spent(record), charged=charged)
+        flow = state.flow_of(record.id, record.attempt)
+        state.settle(record.tier, record.tenant, self._estimating.spent(record), charged=charged, flow=flow)
 
     def _finish(self, record: AttemptRecord) -> None:
         if record.status is Status.SUCCEEDED:

@@ -26,6 +26,7 @@ class Dispatching:
     def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
         """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
         state, record = self._state, tracked.record
+        flow = state.queue.assign(tracked)
         if tracked.phase is Phase.WAITING:
             state.queue.take(tracked, Phase.HELD)
         tracked.phase, tracked.charge = Phase.HELD, self._estimating.charge_of(record)
@@ -43,11 +44,12 @@ class Dispatching:
             lane=worker.report.lane,
             trial=trial,
             since_ms=state.now.boot_ms,
+            flow=flow,
         )
         state.held.add(held)
         self._holding.released(tracked, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
-        state.accounts.dispatch(record.tier, record.tenant, tracked.charge)
+        state.accounts.dispatch(record.tier, record.tenant, tracked.charge, flow)
         state.expiries.put(tracked)
         self._send(tracked, held)
 

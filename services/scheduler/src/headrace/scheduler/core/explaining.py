@@ -37,7 +37,7 @@ class Explaining:
         if tracked.phase is Phase.HELD:
             return Why(share=self._share(tracked.record), basis=self._basis(tracked.record))
         record = tracked.record
-        own = own or self._state.queue.ahead_of(record.tier, record.tenant, tracked.order)
+        own = own or self._state.queue.ahead_of(record, tracked.order)
         return self.of_waiting(record, own, tracked)
 
     def of_waiting(self, record: RequestRecord, own: Before, tracked: Tracked | None = None) -> Why:

@@ -27,6 +27,7 @@ from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.decisions.pick_next import order_of
 from headrace.scheduler.decisions.when_expired import start_by_of
+from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.tracked import Phase, Tracked, trace_of
 
@@ -173,12 +174,20 @@ class Intake:
         if held is not None:
             tracked.phase, tracked.last = Phase.HELD, held.attempt
             self._state.expiries.put(tracked)
+            self._charge_flow(tracked, held)
         elif (kind := self._gave_up(tracked)) is not None:
             self._returning.end(tracked, kind)
         elif tracked.due_boot_ms > self._state.now.boot_ms:
             self._returning.wait_until_due(tracked)
         elif not self._spilling.spills(tracked):
             self._returning.wait(tracked)
+
+    def _charge_flow(self, tracked: Tracked, held: HeldAttempt) -> None:
+        """Another owner released it: now its key is known."""
+        flow = self._state.queue.assign(tracked)
+        if flow is not None and held.flow is None:
+            held.flow = flow
+            self._state.accounts.charge_flow(held.tier, held.tenant, held.charge, flow)
 
     def _gave_up(self, tracked: Tracked) -> FailureKind | None:
         """Why it isn't to be tried again, as an attempt settled that was read before the request itself."""

@@ -193,13 +193,23 @@ class PoolState:
             self.dirty.add(f"settled/{piece[0]}/{piece[1]}")
         return piece is not None
 
-    def settle(self, tier: str, tenant: str, cost: int, *, charged: int | None = None) -> None:
+    def flow_of(self, request_id: str, attempt: AttemptId) -> int | None:
+        """The flow that this attempt of a request is booked on; None: none, or nobody knows."""
+        held = self.held.of(request_id)
+        if held is not None and held.attempt == attempt:
+            return held.flow
+        tracked = self.tracked.look(request_id)
+        return None if tracked is None else self.queue.flow_of(tracked.record)
+
+    def settle(
+        self, tier: str, tenant: str, cost: int, *, charged: int | None = None, flow: int | None = None
+    ) -> None:
         """Book what an attempt really spent. Call only where `settles` said so.
 
         `charged`: its request has ended, and was charged this. Queues are counted in charges, so their rates are too: where
         answers are shorter than was thought, what waits is too.
         """
-        self.accounts.settle(tier, tenant, cost)
+        self.accounts.settle(tier, tenant, cost, flow)
         self.served.settled(tier, tenant, cost if charged is None else charged, self.now.boot_ms)
 
     @property

@@ -37,7 +37,7 @@ class Quoting:
 
     def _offer(self, record: RequestRecord) -> Offer:
         order = order_of(record, _LAST, self._state.setting.policy.tiers[record.tier].queue_timeout)
-        own = self._state.queue.ahead_of(record.tier, record.tenant, order)
+        own = self._state.queue.ahead_of(record, order)
         why = self._explaining.of_waiting(record, own)
         wait = self._wait_ms(record, own, why)
         misses = self._misses(record, wait or 0)

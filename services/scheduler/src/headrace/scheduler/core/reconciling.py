@@ -63,7 +63,7 @@ class Reconciling:
         prompt = 0 if tracked is None else tracked.record.prompt_tokens
         charge = raised_charge(held.charge, told.tokens, prompt, self._state.setting.pool_policy.cost)
         if charge > held.charge:
-            self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge)
+            self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge, held.flow)
             held.charge = charge
 
     def _miss(self, held: HeldAttempt) -> None:
@@ -101,6 +101,7 @@ class Reconciling:
     def _adopt(self, report: Report, told: Held) -> None:
         """Another owner released it; it goes on."""
         state, tracked = self._state, self._state.tracked.get(told.id)
+        flow = None if tracked is None else state.queue.flow_of(tracked.record)
         state.held.add(
             HeldAttempt(
                 attempt=told.attempt,
@@ -118,10 +119,11 @@ class Reconciling:
                 trial=told.trial,
                 reported=True,
                 since_ms=state.now.boot_ms,
+                flow=flow,
             )
         )
         state.cancels.wake(told.id)
-        state.accounts.charge(told.tier, told.tenant, told.charge)
+        state.accounts.charge(told.tier, told.tenant, told.charge, flow)
         if tracked is not None:
             if tracked.phase is Phase.WAITING:
                 state.queue.take(tracked, Phase.HELD)

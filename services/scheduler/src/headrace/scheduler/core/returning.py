@@ -37,7 +37,7 @@ class Returning:
         if limits is not None:
             limits.loads.drop(held.id)
         self._state.missing.pop(held.id, None)
-        self._state.accounts.refund(held.tier, held.tenant, held.charge)
+        self._state.accounts.refund(held.tier, held.tenant, held.charge, held.flow)
 
     def unstarted(self, held: HeldAttempt) -> None:
         """The attempt never reached its worker: the request waits again as if it hadn't been released."""
@@ -51,7 +51,7 @@ class Returning:
         self.let_go(held)
         if self._state.settles(held.attempt):
             cost = held.tokens * self._state.setting.pool_policy.cost.completion
-            self._state.settle(held.tier, held.tenant, cost)
+            self._state.settle(held.tier, held.tenant, cost, flow=held.flow)
         self._state.count(Counted.ATTEMPTS_WORKER_DIED)
         self.failed(
             FailedAttempt(

@@ -7,6 +7,7 @@ must be the record that was read: anything else stops the pool with a sentence.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import Run, RunRead
@@ -71,6 +72,7 @@ class Spilling:
         state, record = self._state, tracked.record
         partition = state.partitions.by_place[_place_of(tracked)]
         size = len(tracked.value)
+        state.queue.assign(tracked)
         partition.drop(size)  # it is counted already, but asks whether it may be
         own, free = state.queue.in_memory(record.tier, record.tenant), partition.free(state.setting.window)
         stays = state.queue.goes_before_spilled(tracked) and may_stay(
@@ -117,7 +119,8 @@ class Spilling:
     def _feed(self, whose: Whose, bounds: SpillBounds) -> None:
         """Have the first of a tenant read again, if it has too little in memory."""
         state = self._state
-        first = next(state.spilled.firsts(*whose, 1), None)
+        spilled = state.queue.spilled_next(*whose)
+        first = next(spilled, None)
         if first is None:
             return
         partition = state.partitions.by_place[first.place]
@@ -129,7 +132,7 @@ class Spilling:
         )
         if room.records <= 0:
             return
-        stubs = list(state.spilled.firsts(*whose, min(room.records, bounds.run)))
+        stubs = [first, *islice(spilled, min(room.records, bounds.run) - 1)]
         count = within((stub.size + OVERHEAD for stub in stubs), room)
         self._ask(stubs[:count], whose, bounds)
 

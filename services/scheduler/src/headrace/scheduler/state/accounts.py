@@ -1,51 +1,16 @@
-"""Counters of tiers and tenants: what was settled, and what is charged for attempts in flight.
+"""Counters of tiers, of tenants and of their flows: what was settled, and what is charged for attempts in flight.
 
 Used by the fair queue and the core. Invariant: a counter is settled + in flight; `settled` moves only by settlements and
-by the lift on becoming backlogged, so that it is a fold over `attempts` and survives a change of owner.
+by the lift on becoming backlogged, so that it is a fold over `attempts`; tiers' and tenants' survive a change of owner.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from headrace.scheduler.decisions.pick_next import may_forget, step_of
-
-
-@dataclass(slots=True)
-class Account:
-    """One tier's or tenant's counter, in micro service units over its share."""
-
-    share: Fraction
-    settled: int = 0
-    charged: int = 0
-    in_flight: int = 0
-
-    @property
-    def value(self) -> int:
-        """The counter by which it is picked: the least is served first."""
-        return self.settled + self.charged
-
-    def charge(self, cost: int) -> None:
-        """An attempt of this cost has been dispatched, or was found in a worker's hands."""
-        self.charged += step_of(cost, self.share)
-        self.in_flight += 1
-
-    def recharge(self, before: int, after: int) -> None:
-        """An attempt has spent more than it was charged."""
-        self.charged += step_of(after, self.share) - step_of(before, self.share)
-
-    def refund(self, cost: int) -> None:
-        """An attempt ended: its charge is taken back, exactly as it was made."""
-        self.charged -= step_of(cost, self.share)
-        self.in_flight -= 1
-
-    def settle(self, spent: int) -> None:
-        """What an attempt really spent."""
-        self.settled += step_of(spent, self.share)
-
-    def lift_to(self, floor: int) -> None:
-        """Credit doesn't survive idling: raise the counter to at least this."""
-        self.settled += max(0, floor - self.value)
+from headrace.scheduler.decisions.pick_next import may_forget
+from headrace.scheduler.state.account import Account
+from headrace.scheduler.state.flows import Flows
 
 
 @dataclass(slots=True)
@@ -68,6 +33,10 @@ class Accounts:
         """(tier, tenant) whose settled counter moved since the last checkpoint."""
         self.moved: Callable[[str, str], None] = lambda _tier, _tenant: None
         """Told of every tenant's counter that moved: the queue orders tenants by it."""
+        self.flows: dict[tuple[str, str], Flows] = {}
+        """By tier and tenant, of those that send fairness keys. Wherever a `flow` is given below, it is charged as well."""
+        self.flow_moved: Callable[[str, str, int], None] = lambda _tier, _tenant, _flow: None
+        """Told of every flow's counter that moved."""
 
     def of(self, tier: str, tenant: str) -> Account:
         """A tenant's counter, made on first use."""
@@ -85,38 +54,60 @@ class Accounts:
         """A tenant's weight; 1 without a policy of its own."""
         return self._weights.get(tenant, 1)
 
-    def dispatch(self, tier: str, tenant: str, charge: int) -> None:
-        """Charge an attempt at dispatch, and move virtual time and the largest tag on."""
+    def flows_of(self, tier: str, tenant: str) -> Flows:
+        """The counters of a tenant's flows, made on first use; with the tenant's own, which they are forgotten with."""
+        if (tier, tenant) not in self.flows:
+            self.of(tier, tenant)
+            self.flows[tier, tenant] = Flows()
+        return self.flows[tier, tenant]
+
+    def dispatch(self, tier: str, tenant: str, charge: int, flow: int | None = None) -> None:
+        """Charge an attempt at dispatch, and move virtual time and the largest tags on."""
         accounts, account = self.tiers[tier], self.of(tier, tenant)
         self.virtual_time = max(self.virtual_time, accounts.account.value)
         accounts.largest_tag = max(accounts.largest_tag, account.value)
-        self.charge(tier, tenant, charge)
+        if flow is not None:
+            self.flows_of(tier, tenant).dispatch(flow)
+        self.charge(tier, tenant, charge, flow)
 
-    def charge(self, tier: str, tenant: str, charge: int) -> None:
+    def charge(self, tier: str, tenant: str, charge: int, flow: int | None = None) -> None:
         """Charge an attempt that another owner dispatched."""
-        for account in self._both(tier, tenant):
+        for account in self._all(tier, tenant, flow):
             account.charge(charge)
         self.moved(tier, tenant)
+        if flow is not None:
+            self.flow_moved(tier, tenant, flow)
 
-    def recharge(self, tier: str, tenant: str, before: int, after: int) -> None:
+    def charge_flow(self, tier: str, tenant: str, charge: int, flow: int) -> None:
+        """Charge a flow for an attempt of which nobody knew the key when its tenant was charged."""
+        self.flows_of(tier, tenant).of(flow).charge(charge)
+        self.flow_moved(tier, tenant, flow)
+
+    def recharge(self, tier: str, tenant: str, before: int, after: int, flow: int | None = None) -> None:
         """Raise the charge of an attempt in flight."""
-        for account in self._both(tier, tenant):
+        for account in self._all(tier, tenant, flow):
             account.recharge(before, after)
         self.moved(tier, tenant)
+        if flow is not None:
+            self.flow_moved(tier, tenant, flow)
 
-    def refund(self, tier: str, tenant: str, charge: int) -> None:
+    def refund(self, tier: str, tenant: str, charge: int, flow: int | None = None) -> None:
         """Take the charge of an attempt back: it has ended, or never was."""
-        for account in self._both(tier, tenant):
+        for account in self._all(tier, tenant, flow):
             account.refund(charge)
         self.moved(tier, tenant)
+        if flow is not None:
+            self.flow_moved(tier, tenant, flow)
 
-    def settle(self, tier: str, tenant: str, spent: int) -> None:
+    def settle(self, tier: str, tenant: str, spent: int, flow: int | None = None) -> None:
         """Book what an attempt really spent."""
         if spent:
-            for account in self._both(tier, tenant):
+            for account in self._all(tier, tenant, flow):
                 account.settle(spent)
             self.changed.add((tier, tenant))
             self.moved(tier, tenant)
+            if flow is not None:
+                self.flow_moved(tier, tenant, flow)
 
     def lift(self, tier: str, tenant: str, floor: int) -> None:
         """A tenant becomes backlogged."""
@@ -138,7 +129,9 @@ class Accounts:
                 if idle and may_forget(account.value, accounts.largest_tag, account.in_flight):
                     del accounts.tenants[tenant]
                     self.changed.discard((tier, tenant))
+                    self.flows.pop((tier, tenant), None)
                     yield tier, tenant
 
-    def _both(self, tier: str, tenant: str) -> tuple[Account, Account]:
-        return self.tiers[tier].account, self.of(tier, tenant)
+    def _all(self, tier: str, tenant: str, flow: int | None) -> tuple[Account, ...]:
+        both = self.tiers[tier].account, self.of(tier, tenant)
+        return both if flow is None else (*both, self.flows_of(tier, tenant).of(flow))

@@ -1,4 +1,5 @@
-"""Counts what of a heap goes before a given order, without ever walking a long queue. Used by the fair queue for answers.
+"""Counts what goes before a given order, in a heap and in the turns of flows, without ever walking a long queue. Used by the
+fair queue for answers.
 
 Invariant: exact for the first MOST_COUNTED; further back an estimate from evenly spaced entries, so that an answer costs the
 owner milliseconds however much waits.
@@ -8,6 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.scheduler.decisions.pick_next import OrderKey
+from headrace.scheduler.decisions.who_is_ahead import Line, goes_before
+from headrace.scheduler.state.flows import ALIKE, Flows
+from headrace.scheduler.state.tenant_queue import TenantQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 MOST_COUNTED = 2_048
@@ -38,6 +42,28 @@ def before(heap: Sequence[Entry], order: OrderKey) -> Before:
             charges[request.id] = request.charge
         stack += (2 * index + 1, 2 * index + 2)
     return Before(len(charges), sum(charges.values()))
+
+
+def with_turns(own: Before, queue: TenantQueue, counters: Flows, flow: int) -> Before:
+    """What goes before a request of this flow in its tenant's queue. `own`: what of the flow itself does."""
+    others = {each: waiting for each, waiting in queue.flows.items() if each != flow}
+    if not others:
+        return own
+    values = {each: counters.of(each).value for each in others}
+    lifted = counters.counter_when_waiting(flow, min(values.values()))
+    counter = own.cost + (counters.of(flow).value if flow in queue.flows else lifted)
+    lines = (Line(_name(each), values[each], ALIKE, of.waiting, of.cost) for each, of in others.items())
+    going = [goes_before(line, _name(flow), counter) for line in lines]
+    return Before(
+        own.requests + sum(each.requests for each in going),
+        own.cost + sum(each.cost for each in going),
+        exact=False,
+    )
+
+
+def _name(flow: int) -> str:
+    """Of equals the lesser number goes first."""
+    return f"{flow:06}"
 
 
 def _about(heap: Sequence[Entry], order: OrderKey) -> Before:

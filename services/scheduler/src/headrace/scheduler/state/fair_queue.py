@@ -1,22 +1,26 @@
-"""The requests that wait, in the order in which they are to run: tiers, in them tenants, in them requests.
+"""The requests that wait, in the order in which they are to run: tiers, in them tenants, in them flows, in them requests.
 
-Used by the core. Heaps with lazy deletion: an entry counts only while what it says is still so. O(log T + log n) a pick.
+Used by the core. Heaps with lazy deletion: an entry counts only while what it says is still so. A pick is logarithmic in all.
 Invariant: a request is picked only in phase WAITING, and each waiting request has exactly one entry that counts, here or in
 state.spilled; its charge doesn't change while it waits. Who must be read again first is passed over, and keeps its turn.
 """
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
+from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.decisions.pick_next import OrderKey, lifted, most_in_flight, pick_tier
 from headrace.scheduler.decisions.what_to_spill import Amount
+from headrace.scheduler.decisions.which_flow import NO_KEY
 from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
-from headrace.scheduler.state.ahead import Before, before
+from headrace.scheduler.state.ahead import Before, before, with_turns
+from headrace.scheduler.state.flows import Flows
+from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
-from headrace.scheduler.state.tenant_queue import TenantQueue, TierQueue, Waiting
+from headrace.scheduler.state.tenant_queue import FlowQueue, TenantQueue, TierQueue, Waiting
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
@@ -29,16 +33,34 @@ class FairQueue:
         self._entries = 0
         self.hungry: dict[Whose, None] = {}
         """Tenants that have spilled, and of whom something came or went since somebody looked last."""
-        accounts.moved = self.touch
+        accounts.moved, accounts.flow_moved = self.touch, self.touch_flow
+
+    def assign(self, request: Tracked) -> int | None:
+        """Say to which flow of its tenant it belongs from now on: that is charged for it. While it waits it stays the same.
+
+        None, and NO_KEY where it waits: as long as a tenant sends no keys, nobody counts.
+        """
+        flow = self.flow_of(request.record)
+        request.flow = NO_KEY if flow is None else flow
+        return flow
+
+    def flow_of(self, record: RequestRecord) -> int | None:
+        """The flow of such a request; None as above."""
+        tier, tenant, key = record.tier, record.tenant, record.fairness_key
+        if key is None:
+            return NO_KEY if (tier, tenant) in self._accounts.flows else None
+        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
+        return self._accounts.flows_of(tier, tenant).flow_of(key, queue.flows)
 
     def put(self, request: Tracked) -> None:
         """Let it wait. Its tenant and tier are lifted when they become backlogged by it."""
         request.phase = Phase.WAITING
+        self.assign(request)
         self._queue_for(request)
         self.enter(request)
 
     def put_spilled(self, request: Tracked) -> None:
-        """Let it wait among the spilled, where it is already."""
+        """Let it wait among the spilled, where it is already, by the flow that it was assigned to."""
         request.phase = Phase.WAITING
         self._queue_for(request)
         self.hungry[request.record.tier, request.record.tenant] = None
@@ -80,6 +102,14 @@ class FairQueue:
                 queue.heap = [(self._accounts.of(tier, name).value, name) for name in queue.tenants]
                 heapify(queue.heap)
 
+    def touch_flow(self, tier: str, tenant: str, flow: int) -> None:
+        """A flow's counter has moved: another may be next, and have to be read again."""
+        queue = self._tiers[tier].tenants.get(tenant)
+        if queue is not None:
+            queue.moved(flow, self._accounts.flows[tier, tenant])
+            if self._spilled.has(tier, tenant):
+                self.hungry[tier, tenant] = None
+
     def next(self, slots: int, closed: Set[str] = frozenset()) -> Tracked | None:
         """The request to run next, still waiting; None when nobody waits but in tiers that are closed now, or who must be
         read again first.
@@ -109,21 +139,42 @@ class FairQueue:
         return self._first_of(tier, tenant) is not None
 
     def goes_first(self, request: Tracked) -> bool:
-        """Whether it goes before all of its tenant that is in memory."""
+        """Whether it goes before all of its flow that is in memory."""
         queue = self._tiers[request.record.tier].tenants.get(request.record.tenant)
-        first = None if queue is None else queue.first()
+        flow = None if queue is None else queue.flows.get(request.flow)
+        first = None if flow is None else flow.first()
         return first is None or request.order < first.order
 
     def goes_before_spilled(self, request: Tracked) -> bool:
-        """Whether it goes before all that its tenant has spilled."""
-        first = self._spilled.first(request.record.tier, request.record.tenant)
+        """Whether it goes before all of its flow that is spilled."""
+        first = self._spilled.first(request.record.tier, request.record.tenant, request.flow)
         return first is None or request.order < first
 
-    def ahead_of(self, tier: str, tenant: str, order: OrderKey) -> Before:
-        """What of a tenant's requests in a tier goes before this order; for answers to queries."""
-        here = before(self._tiers[tier].tenants.get(tenant, TenantQueue()).heap, order)
-        spilled = self._spilled.ahead(tier, tenant, order)
-        return Before(here.requests + spilled.requests, here.cost + spilled.cost, here.exact)
+    def spilled_next(self, tier: str, tenant: str) -> Iterator[Stub]:
+        """What a tenant has spilled, in the order in which it is its turn by what is known now."""
+        firsts, turns = self._spilled.firsts(tier, tenant), dict[int, int]()
+        if len(firsts) > 1:
+            counters = self._accounts.flows[tier, tenant]
+            turns = self._tiers[tier].tenants[tenant].turns_of_spilled(firsts, counters)
+        return self._spilled.in_turns(tier, tenant, turns)
+
+    def forget_flows(self) -> None:
+        """Drop the counters of flows that the lift would replace anyway."""
+        for (tier, tenant), flows in list(self._accounts.flows.items()):
+            flows.forget_idle(self._tiers[tier].tenants.get(tenant, TenantQueue()).flows)
+            if not flows.needed:
+                del self._accounts.flows[tier, tenant]
+
+    def ahead_of(self, record: RequestRecord, order: OrderKey) -> Before:
+        """What of its tenant's requests in its tier goes before such a one with this order; for answers to queries."""
+        tier, tenant = record.tier, record.tenant
+        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
+        counters = self._accounts.flows.get((tier, tenant), Flows())
+        flow = counters.flow_now(record.fairness_key, queue.flows)
+        here = before(queue.flows.get(flow, FlowQueue()).heap, order)
+        spilled = self._spilled.ahead(tier, tenant, flow, order)
+        own = Before(here.requests + spilled.requests, here.cost + spilled.cost, here.exact)
+        return with_turns(own, queue, counters, flow)
 
     def lines(self, tier: str, most: int) -> list[Line]:
         """The backlogged tenants of a tier; of more than `most` some, evenly spaced, no more than that."""
@@ -199,7 +250,10 @@ class FairQueue:
             queue = tier.tenants[tenant] = TenantQueue()
             tier.weight += self._accounts.weight_of(tenant)
             self.touch(name, tenant)
-        for each in (queue, tier):
+        flow = queue.flows.get(request.flow)
+        if flow is None:
+            flow = queue.begin(request.flow, self._accounts.flows.get((name, tenant)))
+        for each in (flow, queue, tier):
             each.waiting += 1
             each.cost += request.charge
 
@@ -235,7 +289,12 @@ class FairQueue:
 
     def _first_of(self, name: str, tenant: str) -> Tracked | None:
         """What is next of a tenant; None: its payload must be read again first."""
-        found = self._tiers[name].tenants[tenant].first()
+        queue = self._tiers[name].tenants[tenant]
+        if queue.turns:
+            flow = queue.next_flow(self._accounts.flows[name, tenant])
+        else:
+            (flow,) = queue.flows
+        found = queue.flows[flow].first()
         if found is None or found.received is None:
             return None
         return found if not self._spilled.in_order or self.goes_before_spilled(found) else None

@@ -25,7 +25,8 @@ class HeldAttempt:
     `offset` is where its `run` stands on the lane: -1 for one that another owner sent, None while that isn't known.
     `absence`: a report lacks it. `trial`: so many suspects of a death run at its worker, and nothing else; 0: normal work.
     `reported`: a report has shown it. `since_ms`: when it was released, or found, ms since boot. `freed_ms`: when the slot
-    that it took became free, by the worker's clock; None: it didn't wait for one.
+    that it took became free, by the worker's clock; None: it didn't wait for one. `flow`: which flow of its tenant is charged
+    for it; None: none is.
     """
 
     attempt: AttemptId
@@ -45,6 +46,7 @@ class HeldAttempt:
     reported: bool = False
     since_ms: int = 0
     freed_ms: int | None = None
+    flow: int | None = None
 
 
 class HeldAttempts:

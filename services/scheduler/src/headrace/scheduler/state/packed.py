@@ -39,7 +39,7 @@ class Shape(NamedTuple):
 
 
 class _Rest(msgspec.Struct, frozen=True, array_like=True):
-    """`place`, `shape`: numbers in tables; `size`: bytes of the payload; `flags`: see `_flags_of`."""
+    """`place`, `shape`: numbers in tables; `size`: bytes of the payload; `flags`: see `_flags_of`; `flow`: see Tracked."""
 
     place: int
     shape: int
@@ -54,6 +54,7 @@ class _Rest(msgspec.Struct, frozen=True, array_like=True):
     choices: int
     hop: int
     fairness_key: str | None
+    flow: int
 
 
 class Stub(NamedTuple):
@@ -150,6 +151,7 @@ class Packing:
             choices=record.choices,
             hop=record.hop,
             fairness_key=record.fairness_key,
+            flow=tracked.flow,
         )
         priority, deadline, accepted, offset = tracked.order
         try:
@@ -194,6 +196,7 @@ class Packing:
             charge=charge_of(packed),
             phase=Phase.WAITING,
             start_by_ms=rest.start_by_ms,
+            flow=rest.flow,
         )
 
     def stub(self, packed: bytes) -> Stub:

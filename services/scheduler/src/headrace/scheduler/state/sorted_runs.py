@@ -16,16 +16,16 @@ Pair = tuple[int, int]
 
 
 class SortedRecords:
-    """Packed records in the order in which they are to run, with their cost in micro service units. `most`: in one list."""
+    """Packed records in the order in which they are to run, and their `cost` in micro service units. `most`: in one list."""
 
-    __slots__ = ("_costs", "_count", "_lasts", "_most", "_runs")
+    __slots__ = ("_costs", "_count", "_lasts", "_most", "_runs", "cost")
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._runs: list[list[bytes]] = []
         self._lasts: list[bytes] = []
         self._costs: list[int] = []
-        self._count = 0
+        self._count = self.cost = 0
 
     def __len__(self) -> int:
         return self._count
@@ -41,9 +41,10 @@ class SortedRecords:
             if not self._runs or len(self._runs[-1]) >= self._most:
                 self._insert(at, [])
             at = len(self._runs) - 1
-        run = self._runs[at]
+        run, cost = self._runs[at], charge_of(record)
         insort(run, record)
-        self._costs[at] += charge_of(record)
+        self._costs[at] += cost
+        self.cost += cost
         self._lasts[at] = run[-1]
         if len(run) > self._most:
             self._insert(at + 1, run[self._most // 2 :])
@@ -55,9 +56,10 @@ class SortedRecords:
         """One that is in it."""
         self._count -= 1
         at = bisect_left(self._lasts, record)
-        run = self._runs[at]
+        run, cost = self._runs[at], charge_of(record)
         del run[bisect_left(run, record)]
-        self._costs[at] -= charge_of(record)
+        self._costs[at] -= cost
+        self.cost -= cost
         if run:
             self._lasts[at] = run[-1]
         else:

@@ -5,20 +5,30 @@ checkpoint's prefix and no trimming passes them, and the log has what isn't here
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+from itertools import chain
 
 from headrace.bus.messages import Place
 from headrace.scheduler.decisions.does_it_fit import Facts
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.when_expired import expires_ms
-from headrace.scheduler.state.packed import Packing, Stub, id_in, key_of, key_of_order, order_of_packed
+from headrace.scheduler.state.packed import (
+    Packing,
+    Stub,
+    charge_of,
+    id_in,
+    key_of,
+    key_of_order,
+    order_of_packed,
+)
 from headrace.scheduler.state.sorted_runs import Pair, SortedPairs, SortedRecords
 from headrace.scheduler.state.tenant_queue import Waiting
 from headrace.scheduler.state.tracked import Tracked
 
 Whose = tuple[str, str]
 """Tier and tenant."""
+_NOTHING: Mapping[int, SortedRecords] = {}
 
 
 class Spilled:
@@ -27,8 +37,8 @@ class Spilled:
     def __init__(self) -> None:
         self._packing = Packing()
         self._by_key: dict[int, bytes] = {}
-        self.in_order: dict[Whose, SortedRecords] = {}
-        """Of each tenant that has any; changed here alone."""
+        self.in_order: dict[Whose, dict[int, SortedRecords]] = {}
+        """By tenant that has any, and in it by flow; changed here alone."""
         self._expiries = SortedPairs()
         self._arrivals: dict[str, SortedPairs] = {}
         self._of_place: Counter[Place] = Counter()
@@ -47,7 +57,8 @@ class Spilled:
         if packed is None:
             return False
         self._by_key[key] = packed
-        self.in_order.setdefault((record.tier, record.tenant), SortedRecords()).add(packed)
+        flows = self.in_order.setdefault((record.tier, record.tenant), {})
+        flows.setdefault(tracked.flow, SortedRecords()).add(packed)
         instant = expires_ms(tracked.start_by_ms, record.finish_by_ms, waiting=True)
         if instant is not None:
             self._expiries.add(instant, key)
@@ -64,10 +75,7 @@ class Spilled:
         tracked, key = self._packing.unpack(packed), key_of(request_id)
         record, place = tracked.record, Place(tracked.origin.topic, tracked.origin.partition)
         del self._by_key[key]
-        whose = record.tier, record.tenant
-        self.in_order[whose].remove(packed)
-        if not self.in_order[whose]:
-            del self.in_order[whose]
+        self._out_of_order(tracked, packed)
         instant = expires_ms(tracked.start_by_ms, record.finish_by_ms, waiting=True)
         if instant is not None:
             self._expiries.remove(instant, key)
@@ -86,19 +94,27 @@ class Spilled:
         """Whether a tenant has any here."""
         return (tier, tenant) in self.in_order
 
-    def first(self, tier: str, tenant: str) -> OrderKey | None:
-        """Where the first of a tenant stands in its order."""
-        own = self.in_order.get((tier, tenant))
+    def first(self, tier: str, tenant: str, flow: int) -> OrderKey | None:
+        """Where the first of a flow stands in its order."""
+        own = self.in_order.get((tier, tenant), _NOTHING).get(flow)
         return None if own is None else order_of_packed(own.first())
 
-    def firsts(self, tier: str, tenant: str, most: int) -> Iterator[Stub]:
-        """The first of a tenant, in order, so many at most."""
-        own = self.in_order.get((tier, tenant), ())
-        return map(self._packing.stub, islice(own, most))
+    def firsts(self, tier: str, tenant: str) -> dict[int, tuple[OrderKey, int]]:
+        """By flow of a tenant where its first stands in its order, and what all of the flow cost, in micro service units."""
+        flows = self.in_order.get((tier, tenant), _NOTHING)
+        return {flow: (order_of_packed(own.first()), own.cost) for flow, own in flows.items()}
 
-    def ahead(self, tier: str, tenant: str, order: OrderKey) -> Waiting:
-        """What of a tenant goes before this."""
-        own = self.in_order.get((tier, tenant))
+    def in_turns(self, tier: str, tenant: str, counters: Mapping[int, int]) -> Iterator[Stub]:
+        """All of a tenant: each flow in its order, and flows in turns. `counters`: at which it is the turn of each flow's
+        first, in micro service units; they don't matter where there is only one flow. Read it before anything changes here.
+        """
+        flows = self.in_order.get((tier, tenant), _NOTHING)
+        found = _in_turns(flows, counters) if len(flows) > 1 else chain(*flows.values())
+        return map(self._packing.stub, found)
+
+    def ahead(self, tier: str, tenant: str, flow: int, order: OrderKey) -> Waiting:
+        """What of a flow goes before this."""
+        own = self.in_order.get((tier, tenant), _NOTHING).get(flow)
         return Waiting(0, 0) if own is None else Waiting(*own.before(key_of_order(order)))
 
     def due(self, wall_ms: int, most: int) -> list[str]:
@@ -128,6 +144,30 @@ class Spilled:
         """How many of a tier."""
         return self._of_tier[tier]
 
+    def _out_of_order(self, tracked: Tracked, packed: bytes) -> None:
+        whose = tracked.record.tier, tracked.record.tenant
+        flows = self.in_order[whose]
+        flows[tracked.flow].remove(packed)
+        if not flows[tracked.flow]:
+            del flows[tracked.flow]
+        if not flows:
+            del self.in_order[whose]
+
     def _find(self, request_id: str) -> bytes | None:
         packed = self._by_key.get(key_of(request_id))
         return packed if packed is not None and id_in(packed) == request_id else None
+
+
+def _in_turns(flows: Mapping[int, SortedRecords], counters: Mapping[int, int]) -> Iterator[bytes]:
+    """As they will be picked if nothing else comes: the flow of the least counter first, and each charge moves its flow's."""
+    turns = [(counters[flow], flow) for flow in flows]
+    heapify(turns)
+    records = {flow: iter(own) for flow, own in flows.items()}
+    while turns:
+        counter, flow = turns[0]
+        packed = next(records[flow], None)
+        if packed is None:
+            heappop(turns)
+        else:
+            yield packed
+            heapreplace(turns, (counter + charge_of(packed), flow))

@@ -1,8 +1,10 @@
-"""What waits of one tenant, and of one tier. Used by state.fair_queue.
+"""What waits of one tenant and its flows, and of one tier. Used by state.fair_queue.
 
-Invariant: the counts hold all that waits; the heap holds what of it is in memory, and lazily deleted entries.
+Invariant: the counts hold all that waits; the heaps hold what of it is in memory, and lazily deleted entries; only flows of
+which something waits are here, and they take turns only where there are two.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -10,6 +12,7 @@ from typing import NamedTuple
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.when_to_pause import OVERHEAD
+from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _SLACK = 64
@@ -23,10 +26,29 @@ class Waiting(NamedTuple):
 
 
 @dataclass(slots=True)
-class TenantQueue:
-    """`whole`, `size`: requests with their payloads, and bytes that they take."""
+class FlowQueue:
+    """What waits of one flow, in order. `whole`: requests with their payloads."""
 
     heap: list[tuple[OrderKey, int, Tracked]] = field(default_factory=list)
+    waiting: int = 0
+    cost: int = 0
+    whole: int = 0
+
+    def first(self) -> Tracked | None:
+        """The first of those in memory."""
+        while self.heap and self.heap[0][2].phase is not Phase.WAITING:
+            heappop(self.heap)
+        return self.heap[0][2] if self.heap else None
+
+
+@dataclass(slots=True)
+class TenantQueue:
+    """`turns`: flows by their counters, lazily deleted. `whole`, `size`: requests with their payloads, and bytes that these
+    take.
+    """
+
+    flows: dict[int, FlowQueue] = field(default_factory=dict)
+    turns: list[tuple[int, int]] = field(default_factory=list)
     waiting: int = 0
     cost: int = 0
     whole: int = 0
@@ -37,9 +59,58 @@ class TenantQueue:
         """What is in memory with its payload."""
         return Amount(self.whole, self.size)
 
+    def begin(self, flow: int, counters: Flows | None) -> FlowQueue:
+        """A flow becomes backlogged. `counters`: None where no request had a key, and so there is only one flow."""
+        if counters is not None:
+            least = counters.of(self.next_flow(counters)).value if self.flows else None
+            counters.lift(flow, least)
+        found = self.flows[flow] = FlowQueue()
+        if len(self.flows) == 2 and counters is not None:
+            self.turns = [(counters.of(each).value, each) for each in self.flows]
+            heapify(self.turns)
+        elif counters is not None:
+            self.moved(flow, counters)
+        return found
+
+    def end(self, flow: int) -> None:
+        """Nothing of a flow waits any more."""
+        del self.flows[flow]
+        if len(self.flows) == 1:
+            self.turns = []
+
+    def moved(self, flow: int, counters: Flows) -> None:
+        """A flow's counter has moved: enter it anew where it takes turns."""
+        if len(self.flows) > 1 and flow in self.flows:
+            heappush(self.turns, (counters.of(flow).value, flow))
+            if len(self.turns) > 4 * len(self.flows) + _SLACK:
+                self.turns = [(counters.of(each).value, each) for each in self.flows]
+                heapify(self.turns)
+
+    def next_flow(self, counters: Flows) -> int:
+        """The flow whose turn it is: of those that wait the one with the least counter. Call only where one waits."""
+        while self.turns:
+            value, flow = self.turns[0]
+            if flow in self.flows and counters.of(flow).value == value:
+                return flow
+            heappop(self.turns)
+        return next(iter(self.flows))
+
+    def turns_of_spilled(self, firsts: Mapping[int, tuple[OrderKey, int]], counters: Flows) -> dict[int, int]:
+        """At which counter it is the turn of each flow's first that is spilled: after what of it goes before from memory.
+
+        `firsts`: of each such flow where that stands in its order, and what all that is spilled of it costs.
+        """
+        found = {}
+        for flow, (order, cost) in firsts.items():
+            queue = self.flows[flow]
+            here = queue.first()
+            ahead = 0 if here is None or here.order > order else queue.cost - cost
+            found[flow] = counters.of(flow).value + ahead
+        return found
+
     def enter(self, request: Tracked, number: int) -> None:
         """Into the heap. `number` tells those apart who come at the same place."""
-        heappush(self.heap, (request.order, number, request))
+        heappush(self.flows[request.flow].heap, (request.order, number, request))
         self.payload_came(request)
 
     def payload_came(self, request: Tracked) -> None:
@@ -47,23 +118,23 @@ class TenantQueue:
         received = request.received
         if received is not None:
             self.whole += 1
+            self.flows[request.flow].whole += 1
             self.size += len(received.value or b"") + OVERHEAD
 
     def left(self, request: Tracked) -> None:
         """It waits no longer."""
-        received = request.received
+        flow, received = self.flows[request.flow], request.received
+        flow.waiting -= 1
+        flow.cost -= request.charge
         if received is not None:
             self.whole -= 1
+            flow.whole -= 1
             self.size -= len(received.value or b"") + OVERHEAD
-        if len(self.heap) > 2 * self.whole + _SLACK:  # let go of entries that no longer count, now and then
-            self.heap = [entry for entry in self.heap if entry[2].phase is Phase.WAITING]
-            heapify(self.heap)
-
-    def first(self) -> Tracked | None:
-        """The first of those in memory."""
-        while self.heap and self.heap[0][2].phase is not Phase.WAITING:
-            heappop(self.heap)
-        return self.heap[0][2] if self.heap else None
+        if not flow.waiting:
+            self.end(request.flow)
+        elif len(flow.heap) > 2 * flow.whole + _SLACK:  # let go of entries that no longer count, now and then
+            flow.heap = [entry for entry in flow.heap if entry[2].phase is Phase.WAITING]
+            heapify(flow.heap)
 
 
 @dataclass(slots=True)

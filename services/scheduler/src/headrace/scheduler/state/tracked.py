@@ -9,6 +9,7 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin
 from headrace.scheduler.decisions.pick_next import OrderKey
+from headrace.scheduler.decisions.which_flow import NO_KEY
 
 
 class Phase(Enum):
@@ -28,7 +29,8 @@ class Tracked:
     `received` is the record as it was read, for the value and for a dead letter; None: it was spilled, and stands in the log
     alone, so that `record` has what decisions need and `trace` nothing. `charge` is what it was expected to cost
     when it was read or last dispatched, in micro service units; `used` counts attempts used up; it may run from `due_boot_ms`
-    (ms since boot) on; `last` is the greatest attempt known; `trace` the trace headers to pass on.
+    (ms since boot) on; `last` is the greatest attempt known; `trace` the trace headers to pass on; `flow` where it waits or
+    waited last inside its tenant.
     """
 
     record: RequestRecord
@@ -42,6 +44,7 @@ class Tracked:
     due_boot_ms: int = 0
     start_by_ms: int | None = None
     last: AttemptId = AttemptId(0, 0)  # noqa: RUF009 an immutable tuple
+    flow: int = NO_KEY
 
     @property
     def id(self) -> str:
