@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headrace.contracts.ids import mint_request_id
 from tests.support.command_line import CommandLine
 from tests.support.eventually import eventually
 
@@ -33,6 +34,18 @@ def process(headrace: CommandLine, *arguments: str, **more: str) -> Iterator[sub
     finally:
         made.terminate()
         assert made.wait(30) == 0
+
+
+def nobodys_request() -> str:
+    return mint_request_id(
+        b"k" * 32,
+        tenant="a",
+        pool="main",
+        tier="batch",
+        partition=0,
+        wall_ms=1_800_000_000_000,
+        random=bytes(10),
+    )
 
 
 def test_an_operator_sees_a_pool_moves_it_and_drains_a_worker(
@@ -76,6 +89,10 @@ def test_an_operator_sees_a_pool_moves_it_and_drains_a_worker(
         assert (told["from"], told["to"], told["epoch"]) == (ready["owner"], other, ready["epoch"] + 1)
         assert pool()["owner"] == other
         assert other in headrace.run("pools", "show").stdout
+        asked = headrace.run("why", nobodys_request())
+        assert asked.returncode == 0, asked.stderr
+        assert "the owner of main doesn't hold it" in asked.stdout
+        assert "unread" in asked.stdout
         backend = {"inference_worker_pool": "main", "inference_worker_backend_url": "http://127.0.0.1:1"}
         running.enter_context(process(headrace, "run", "inference-worker", name="w", **backend))
         eventually(lambda: worker() == "backend down", "a worker", PATIENCE)

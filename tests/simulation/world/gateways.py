@@ -89,7 +89,7 @@ class SimGateway(Process):
 
     def ask(self, request_id: str, nonce: str) -> None:
         """Ask the owner."""
-        query = Query(id=request_id, nonce=nonce, gateway=self.number)
+        query = Query(id=request_id, nonce=nonce, gateway=self.number, why=True)
         self.write(message_of(place(TopicKind.CONTROL), query), lambda _: None)
 
     def stream(self, reader: OpenAIReader) -> None:

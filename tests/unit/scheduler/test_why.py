@@ -146,8 +146,9 @@ def test_a_new_owner_that_still_asks_workers_says_so() -> None:
     record = submit(case)
     case.run(900)
     assert not core_of(case).state.open
-    assert why(case, record.id).closed[0] == Closed(gate=Gate.RECOVERING)
-    assert why(case, "req_unread").closed == (Closed(gate=Gate.RECOVERING),)
+    answer = asked(case, Query(id=record.id, nonce="r", gateway=0, why=True))
+    assert (answer.known, answer.status) == (False, None), "a worker may run it"
+    assert answer.why == Why(closed=(Closed(gate=Gate.RECOVERING),))
 
 
 def test_a_plain_query_is_not_answered_before_the_gate_is_open() -> None:
@@ -306,7 +307,6 @@ FULL = Slots(limit=4, held=4)
         (Gates([FULL._replace(held=3)], cache=(10, 9)), [Gate.CACHE]),
         (Gates([FULL._replace(held=3)], reading_again=True), [Gate.READING_AGAIN]),
         (Gates([FULL], reading_again=True, cache=(10, 9)), [Gate.SLOTS]),
-        (Gates([FULL._replace(held=3)], recovering=True), [Gate.RECOVERING]),
         (Gates([FULL._replace(held=3)], leaving=True), [Gate.LEAVING]),
         (Gates([FULL._replace(held=3)], stalled=True), [Gate.COMMANDS_STALLED]),
         (Gates([FULL._replace(held=3)], suspect=True), [Gate.SUSPECT]),

@@ -121,7 +121,7 @@ _ROWS = (
         "cancellations, queries, drains, moves, delivery's positions",
     ),
     _row(
-        _K.REPLIES, _BY.GATEWAY, {_S.WORKER, _S.DELIVERY, _S.SCHEDULER}, {_S.INGEST},
+        _K.REPLIES, _BY.GATEWAY, {_S.WORKER, _S.DELIVERY, _S.SCHEDULER}, {_S.INGEST, _S.CLI},
         "live chunks, final answers, answers to queries", retention=_HOUR,
     ),
     _row(

@@ -21,6 +21,7 @@ from headrace.cli.commands import (
     simulate,
     topics,
     version,
+    why,
     workers,
 )
 from headrace.cli.trouble import sentence_of
@@ -45,6 +46,7 @@ def application() -> typer.Typer:
     app.add_typer(pools.commands(), name="pools")
     app.add_typer(workers.commands(), name="workers")
     app.add_typer(queue.commands(), name="queue")
+    app.command("why")(why.why)
     app.add_typer(config.commands(), name="config")
     app.add_typer(policy.commands(), name="policy")
     app.add_typer(keys.commands(), name="keys")

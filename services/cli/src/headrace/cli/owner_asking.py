@@ -1,4 +1,4 @@
-"""Asks the owner of a pool which requests fit. Called by `headrace queue`.
+"""Asks the owner of a pool. Called by `headrace queue` and `headrace why`.
 
 Invariant: the answer that counts bears the question's own nonce, so that nobody takes another's for it.
 """
@@ -24,7 +24,23 @@ _GATEWAY = 0
 def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelta) -> Found:
     """What the owner found. Raises Trouble where it says nothing in time, or doesn't know the question."""
     nonce = token_hex(16)
-    query = Query(id=nonce, nonce=nonce, gateway=_GATEWAY, find=Find(selection=selection, most=most))
+    find = Find(selection=selection, most=most)
+    answer = _answer(logs, pool, Query(id=nonce, nonce=nonce, gateway=_GATEWAY, find=find), within)
+    if answer.found is None:
+        raise _too_old(pool)
+    return answer.found
+
+
+def ask_why(logs: Logs, pool: str, request_id: str, within: timedelta) -> Answer:
+    """Where a request is, with `why`. Raises Trouble as above."""
+    query = Query(id=request_id, nonce=token_hex(16), gateway=_GATEWAY, why=True)
+    answer = _answer(logs, pool, query, within)
+    if answer.why is None:
+        raise _too_old(pool)
+    return answer
+
+
+def _answer(logs: Logs, pool: str, query: Query, within: timedelta) -> Answer:
     began, asked = monotonic(), -_ASK_AGAIN_S
     with logs.news(TopicKind.REPLIES, _GATEWAY) as replies:
         while (now := monotonic()) - began < within.total_seconds():
@@ -32,8 +48,8 @@ def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelt
                 logs.order(pool, query)
                 asked = now
             for _, record in replies.to_end():
-                if isinstance(record, Answer) and record.nonce == nonce:
-                    return _found(pool, record)
+                if isinstance(record, Answer) and record.nonce == query.nonce:
+                    return record
             sleep(_LOOK_AGAIN_S)
     raise Trouble(
         f"the owner of {pool} hasn't answered within {render(within)}: see `headrace pools show`, or try a longer --within"
@@ -54,9 +70,7 @@ def await_none(logs: Logs, pool: str, selection: Selection, within: timedelta) -
         sleep(_LOOK_AGAIN_S)
 
 
-def _found(pool: str, answer: Answer) -> Found:
-    if answer.found is None:
-        raise Trouble(
-            f"the owner of {pool} is of an older version, which can't tell: upgrade the schedulers first"
-        )
-    return answer.found
+def _too_old(pool: str) -> Trouble:
+    return Trouble(
+        f"the owner of {pool} is of an older version, which can't tell: upgrade the schedulers first"
+    )

@@ -89,7 +89,7 @@ class WhyDocument(BaseModel):
     """Why a request isn't running. `gates` empty: it only waits for its turn, or runs, or has ended."""
 
     id: str
-    status: Status
+    status: Status | None = Field(description="null while its owner doesn't know it")
     tier: str
     model: str | None = None
     position: int | None = Field(None, description="requests ahead of it in your queue of this tier")
@@ -135,7 +135,7 @@ def why_document(request_id: str, address: RequestAddress, answer: Answer) -> Wh
     why, wait = answer.why or Why(), answer.estimated_wait_ms
     return WhyDocument(
         id=request_id,
-        status=answer.status or Status.QUEUED,
+        status=answer.status,
         tier=address.tier,
         model=answer.model,
         position=answer.position,

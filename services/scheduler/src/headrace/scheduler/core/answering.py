@@ -29,12 +29,28 @@ class Answering:
         self._quoting = Quoting(state, rates, estimating, self._explaining)
 
     def answer(self, query: Query) -> None:
-        """Answer a query from what is known now."""
+        """Answer a query from what is known now; before the gate is open, what workers hold isn't."""
+        answer = self._known(query) if self._state.open else self._unknown(query)
+        self._state.send(message_of(self._state.setting.place(TopicKind.REPLIES, query.gateway), answer))
+
+    def _unknown(self, query: Query) -> Answer:
+        state = self._state
+        why = self._explaining.of_unknown() if query.why else None
+        return Answer(
+            id=query.id,
+            nonce=query.nonce,
+            epoch=state.epoch,
+            as_of_ms=state.now.wall_ms,
+            known=False,
+            why=why,
+        )
+
+    def _known(self, query: Query) -> Answer:
         state, tracked = self._state, self._state.tracked.look(query.id)
         held = state.held.of(query.id)
         status, ahead = self._status(query.id, tracked)
         attempts = held.attempts if held is not None else tracked.used if tracked is not None else 0
-        answer = Answer(
+        return Answer(
             id=query.id,
             nonce=query.nonce,
             epoch=state.epoch,
@@ -50,7 +66,6 @@ class Answering:
             why=self._explaining.why(query.id, ahead) if query.why else None,
             offers=() if query.quote is None else self._quoting.offers(query.quote),
         )
-        state.send(message_of(state.setting.place(TopicKind.REPLIES, query.gateway), answer))
 
     def found(self, query: Query, found: Found) -> None:
         """Answer which requests fit."""

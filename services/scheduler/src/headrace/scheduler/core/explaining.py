@@ -33,12 +33,16 @@ class Explaining:
         """Of a request, wherever it is. `own`: what of its tenant goes before it, where it waits for its turn."""
         tracked = self._state.tracked.look(request_id)
         if tracked is None or tracked.phase in (Phase.ENDING, Phase.FINISHED):
-            return Why(closed=self._gates.of_unknown())
+            return self.of_unknown()
         if tracked.phase is Phase.HELD:
             return Why(share=self._share(tracked.record), basis=self._basis(tracked.record))
         record = tracked.record
         own = own or self._state.queue.ahead_of(record, tracked.order)
         return self.of_waiting(record, own, tracked)
+
+    def of_unknown(self) -> Why:
+        """Of one that isn't known, or not yet."""
+        return Why(closed=self._gates.of_unknown())
 
     def of_waiting(self, record: RequestRecord, own: Before, tracked: Tracked | None = None) -> Why:
         """Of one that waits; `tracked` None: of one that came now."""

@@ -41,7 +41,6 @@ class GatesNow:
         return which_gates(
             Gates(
                 workers,
-                recovering=not state.open,
                 leaving=self._leaving.under_way,
                 stalled=state.now.boot_ms < self._commands.breathless_until_ms,
                 suspect=tracked is not None and tracked.id in state.suspects.group_of,

@@ -42,7 +42,6 @@ class Gates:
     """
 
     workers: Sequence[Slots]
-    recovering: bool = False
     leaving: bool = False
     stalled: bool = False
     suspect: bool = False
@@ -61,7 +60,6 @@ def which_gates(gates: Gates) -> tuple[Closed, ...]:
 
 def _whole_pool(gates: Gates) -> Iterator[Closed]:
     flags = (
-        (Gate.RECOVERING, gates.recovering),
         (Gate.LEAVING, gates.leaving),
         (Gate.COMMANDS_STALLED, gates.stalled),
     )
