@@ -30,7 +30,7 @@ LEDGERS = ("ledger", "attempts")
 
 
 def log_of(bootstrap: str, prefix: str, topic: str) -> list[Record]:
-    """A whole topic (its name without the prefix), committed records only, partition by partition."""
+    """A whole topic (its name without the prefix), partition by partition: committed records only, and no barriers."""
     asking = {"bootstrap.servers": bootstrap, "group.id": "drill-judge", "enable.auto.commit": False}
     consumer = Consumer({**asking, "auto.offset.reset": "earliest", "enable.partition.eof": True})
     name = prefix + topic
@@ -56,9 +56,10 @@ def _up_to(consumer: Consumer, topic: str, ends: dict[int, int]) -> Iterator[Rec
             ends.pop(number, None)
         header: Any = dict(message.headers() or ()).get("headrace")
         record = msgspec.json.decode(header) if header else {}
-        yield Record(
-            topic=topic, partition=number, offset=offset, record=record, at_ms=message.timestamp()[1]
-        )
+        if record.get("type") != "barrier":
+            yield Record(
+                topic=topic, partition=number, offset=offset, record=record, at_ms=message.timestamp()[1]
+            )
 
 
 def rows_of(database: Database) -> list[Row | Table]:
