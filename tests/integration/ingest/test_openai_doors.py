@@ -70,7 +70,8 @@ async def test_the_official_client_waits_and_its_time_out_is_the_deadline(
         )
     )
     record = await waiting_request(replica)
-    assert record.fairness_key == "ada"
+    assert record.fairness_key is not None
+    assert "ada" not in record.fairness_key, "it stands in the body alone, which may be sealed"
     assert (record.tier, record.max_tokens, record.choices) == ("interactive", 10, 2)
     assert record.finish_by_ms == record.accepted_ms + 77_000
     assert record.start_by_ms == record.accepted_ms + 30_000

@@ -54,28 +54,32 @@ def test_the_end_user_is_told_from_openais_members_and_a_strange_one_is_the_back
     assert read_submission(chat(**more), None).end_user == end_user
 
 
-@pytest.mark.parametrize(
-    ("headers", "field", "end_user", "key"),
-    [
-        ((None, None), None, None, None),
-        ((None, None), None, "user", "user"),
-        ((None, None), "field", "user", "field"),
-        ((None, "llm-d"), "field", "user", "llm-d"),
-        (("own", "llm-d"), "field", "user", "own"),
-        (("", None), None, "user", "user"),
-        ((None, None), None, "x" * 128, "x" * 128),
-    ],
-)
-def test_the_strongest_word_on_the_fairness_key_counts(
-    headers: tuple[str | None, ...], field: str | None, end_user: str | None, key: str | None
-) -> None:
-    assert which_fairness_key(headers=headers, field=field, end_user=end_user) == key
+def key_of(*headers: str | None, field: str | None = None, end_user: str | None = None) -> str | None:
+    return which_fairness_key(headers=headers, field=field, end_user=end_user, secret=b"k" * 32)
+
+
+def test_the_strongest_word_on_the_fairness_key_counts() -> None:
+    assert key_of("own", "llm-d", field="field", end_user="user") == "own"
+    assert key_of(None, "llm-d", field="field", end_user="user") == "llm-d"
+    assert key_of("", None, field="field", end_user="user") == "field"
+    assert key_of("x" * 128) == "x" * 128
+    assert key_of() is None
+    assert key_of(end_user="") is None
+
+
+def test_an_end_user_of_the_body_is_told_by_a_hash_that_needs_the_secret() -> None:
+    ada = key_of(None, end_user="ada@example.com")
+    assert ada == key_of(end_user="ada@example.com") != key_of(end_user="bob@example.com")
+    assert ada is not None
+    assert "ada" not in ada
+    other = which_fairness_key(headers=(), field=None, end_user="ada@example.com", secret=b"l" * 32)
+    assert ada != other
 
 
 def test_long_fairness_keys_are_told_apart_and_fit_a_record() -> None:
-    one, other = (which_fairness_key(headers=(), field=None, end_user="x" * 200 + end) or "" for end in "ab")
+    one, other = (key_of("x" * 200 + end, end_user="user") or "" for end in "ab")
     assert one != other
-    assert len(one) == len(other) == 64
+    assert len(one) == len(other) == 32
 
 
 def test_the_newer_cap_on_tokens_wins() -> None:

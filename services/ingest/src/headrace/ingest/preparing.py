@@ -156,6 +156,7 @@ class Preparing:
                 headers=asked.fairness_keys,
                 field=submission.options.fairness_key,
                 end_user=submission.end_user,
+                secret=self._id_key,
             ),
         )
 

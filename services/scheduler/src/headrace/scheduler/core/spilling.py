@@ -119,11 +119,10 @@ class Spilling:
     def _feed(self, whose: Whose, bounds: SpillBounds) -> None:
         """Have the first of a tenant read again, if it has too little in memory."""
         state = self._state
-        spilled = state.queue.spilled_next(*whose)
-        first = next(spilled, None)
-        if first is None:
+        place = state.spilled.place_of(*whose)
+        if place is None:
             return
-        partition = state.partitions.by_place[first.place]
+        partition = state.partitions.by_place[place]
         room = may_be_read_again(
             state.queue.in_memory(*whose),
             partition.free(state.setting.window),
@@ -132,7 +131,7 @@ class Spilling:
         )
         if room.records <= 0:
             return
-        stubs = [first, *islice(spilled, min(room.records, bounds.run) - 1)]
+        stubs = list(islice(state.queue.spilled_next(*whose), min(room.records, bounds.run)))
         count = within((stub.size + OVERHEAD for stub in stubs), room)
         self._ask(stubs[:count], whose, bounds)
 

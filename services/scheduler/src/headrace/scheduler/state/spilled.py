@@ -94,6 +94,11 @@ class Spilled:
         """Whether a tenant has any here."""
         return (tier, tenant) in self.in_order
 
+    def place_of(self, tier: str, tenant: str) -> Place | None:
+        """The partition in which a tenant's stand: its name says which. None: it has none here."""
+        flows = self.in_order.get((tier, tenant), _NOTHING)
+        return next((self._packing.stub(own.first()).place for own in flows.values()), None)
+
     def first(self, tier: str, tenant: str, flow: int) -> OrderKey | None:
         """Where the first of a flow stands in its order."""
         own = self.in_order.get((tier, tenant), _NOTHING).get(flow)
