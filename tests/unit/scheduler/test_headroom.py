@@ -1,5 +1,7 @@
-"""Slots that a tier owns: never lent where they are whole, taken back where it has waited too long."""
+"""Slots that a tier owns: never lent where they are whole and wanted, taken back where it has waited too long; its part."""
 
+from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,21 +16,22 @@ from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy, policy_from
 from headrace.contracts.reports import Held
 from headrace.contracts.values import Failure
-from headrace.scheduler.decisions.what_is_lent import Share, closed_to
+from headrace.scheduler.decisions.what_is_lent import Share, closed_to, safe
 from headrace.scheduler.decisions.whom_to_preempt import Running, whom_to_preempt
+from headrace.scheduler.state.wanted import REMEMBERED, Wanted
 from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.pure import POOL
 
 TIERS = ("interactive", "standard", "batch")
 
 
-def policy(percent: int = 10) -> Policy:
+def policy(percent: int = 10, weight: int = 1) -> Policy:
     """Interactive work owns so many slots, batch work may be stopped, standard work may not."""
     return policy_from(
         {
             "pools": {POOL: {"models": {"m": "m"}}},
             "tiers": {
-                "interactive": {"weight": 1, "headroom_percent": percent, "queue_timeout": "10m"},
+                "interactive": {"weight": weight, "headroom_percent": percent, "queue_timeout": "10m"},
                 "standard": {"weight": 1, "queue_timeout": "10m"},
                 "batch": {"weight": 100, "preemptible": True, "queue_timeout": "24h"},
             },
@@ -38,9 +41,9 @@ def policy(percent: int = 10) -> Policy:
     )
 
 
-def full_of(tier: str, limit: int = 4, percent: int = 10) -> Case:
+def full_of(tier: str, limit: int = 4, percent: int = 10, weight: int = 1) -> Case:
     """A pool whose slots all hold long work of one tier, with more of it waiting."""
-    case = Case(policy(percent))
+    case = Case(policy(percent, weight))
     case.run()
     case.report(limit)
     case.run(100)
@@ -127,14 +130,46 @@ def test_nobody_is_stopped_who_is_not_preemptible_or_for_a_tier_without_headroom
     assert preempted(case) == []
 
 
-def test_whole_slots_are_never_lent_and_are_there_at_once() -> None:
-    case = full_of("batch", limit=20)
-    assert len(case.commands(Run)) == 18
-    urgent = [case.submit(into="interactive") for _ in range(3)]
+def end(case: Case, runs: list[Run]) -> None:
+    for run in runs:
+        case.answer(run, Verdict.DONE, status=Status.SUCCEEDED)
     case.run(300)
-    assert [run.request for run in case.commands(Run)[18:]] == urgent[:2]
-    case.run(2_000)
-    assert preempted(case) == [], "its share is all that it may take back"
+
+
+def test_whole_slots_that_a_tier_has_wanted_are_never_lent_and_are_there_at_once() -> None:
+    case = full_of("batch", limit=20)
+    assert len(case.commands(Run)) == 20, "nobody has wanted any"
+    urgent = [case.submit(into="interactive") for _ in range(3)]
+    case.run(600)
+    stopped = preempted(case)
+    assert len(stopped) == 2, (
+        "its two slots are all that it may take back: its part of the work is less than one"
+    )
+    for run in [run for run in case.commands(Run) if run.attempt in stopped]:
+        give_back(case, run)
+    case.run(600)
+    assert [run.request for run in case.commands(Run)[20:]] == urgent[:2]
+    end(case, case.commands(Run)[20:])
+    end(case, case.commands(Run)[22:])
+    assert len(case.commands(Run)) == 23, "both its slots are kept, though batch work waits"
+    again = [case.submit(into="interactive") for _ in range(2)]
+    case.run(100)
+    assert [run.request for run in case.commands(Run)[23:]] == again
+    assert preempted(case) == stopped
+
+
+def test_a_tier_takes_its_part_back_and_leaves_the_others_theirs() -> None:
+    case = full_of("batch", limit=20, weight=100)
+    urgent, given_back = {case.submit(into="interactive").id for _ in range(15)}, set[AttemptId]()
+    for _ in range(6):
+        case.run(600)
+        stopped = set(preempted(case))
+        for run in [run for run in case.commands(Run) if run.attempt in stopped - given_back]:
+            give_back(case, run)
+        given_back |= stopped
+    held = [run for run in case.commands(Run) if run.request.id in urgent]
+    assert len(held) == 9, "100 of 201 parts of 20 slots"
+    assert len(stopped) == 9
 
 
 def test_what_is_finished_meanwhile_is_not_stopped_again_and_the_next_owner_remembers_how_often() -> None:
@@ -154,7 +189,14 @@ def test_what_is_finished_meanwhile_is_not_stopped_again_and_the_next_owner_reme
 
 SHARES = st.dictionaries(
     st.sampled_from(TIERS),
-    st.builds(Share, st.integers(1, 40), st.integers(0, 30), st.sampled_from([None, 0, 900])),
+    st.builds(
+        Share,
+        st.integers(1, 40),
+        st.integers(0, 30),
+        st.integers(0, 30),
+        coming=st.integers(0, 3),
+        waiting_since_ms=st.sampled_from([None, 0, 900]),
+    ),
     max_size=2,
 )
 
@@ -166,23 +208,56 @@ def test_whoever_owns_free_slots_may_have_them_and_nobody_else(
     closed = closed_to(TIERS, shares, free=free, slots=slots, boot_ms=1_000)
     for tier in TIERS:
         others = sum(
-            max(0, share.owned(slots, 1_000) - share.held) for name, share in shares.items() if name != tier
-        )
+            max(0, share.owned(slots, 1_000) - share.held, share.coming)
+            for name, share in shares.items() if name != tier
+        )  # fmt: skip
         assert (tier in closed) == (free - others < 1)
 
 
 @given(
-    st.builds(Share, st.integers(1, 100), st.integers(0, 30), st.integers(0, 2_000)),
+    st.builds(
+        Share,
+        st.integers(1, 100),
+        st.integers(0, 30),
+        st.integers(0, 30),
+        part=st.fractions(0, 1, max_denominator=100),
+        waiting_since_ms=st.integers(0, 2_000),
+    ),
     st.integers(0, 60),
     st.integers(0, 9),
 )
 def test_no_more_is_taken_back_than_is_owned_waited_for_and_overdue(
     share: Share, slots: int, waiting: int
 ) -> None:
-    owed = share.to_take_back(slots, waiting, 2_000)
-    assert owed <= waiting
-    assert not owed or share.held + owed <= -(-slots * share.percent // 100)
-    assert not owed or share.waiting_since_ms is None or 2_000 - share.waiting_since_ms >= 250
+    share = share._replace(waiting=waiting)
+    owed, besides = (ask(slots, 2_000) for ask in (share.to_take_back, share.to_take_besides))
+    assert max(owed, besides) <= waiting
+    assert not owed or share.held + owed <= min(-(-slots * share.percent // 100), share.wanted)
+    assert not besides or share.held + besides <= slots * share.part
+    assert not (owed or besides) or share.waiting_since_ms is None or 2_000 - share.waiting_since_ms >= 250
+
+
+def test_what_is_safe_is_a_part_rounded_up() -> None:
+    parts = [Fraction(2, 3), Fraction(1, 4), Fraction(1, 12)]
+    assert [safe(32, part) for part in parts] == [22, 8, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 600_000), st.integers(0, 50)), max_size=30), st.integers(0, 900_000))
+def test_what_was_wanted_is_remembered_for_five_minutes_and_for_no_more_than_ten(
+    seen: list[tuple[int, int]], later_ms: int
+) -> None:
+    wanted, now_ms, all_seen = Wanted(), 10**6, list[tuple[int, int]]()
+    for after_ms, number in seen:
+        now_ms += after_ms
+        wanted.saw(now_ms, number)
+        all_seen.append((now_ms, number))
+    now_ms += later_ms
+    five = REMEMBERED // timedelta(milliseconds=1)
+    least, most = (
+        max((number for at, number in all_seen if now_ms - at <= span), default=0)
+        for span in (five, 2 * five)
+    )
+    assert least <= wanted.most(now_ms) <= most
 
 
 def test_the_least_done_goes_first_and_of_equals_the_last_released() -> None:

@@ -247,6 +247,28 @@ def test_headrace_cancels_what_runs_beyond_its_deadline() -> None:
     assert 1_000 <= jobs[1].started_ms <= 1_600
 
 
+def test_what_gives_way_waits_again_runs_from_its_beginning_and_what_it_had_is_lost() -> None:
+    long, urgent = job(0, tokens=200, tier="batch"), job(1, 1_000, tier="interactive")
+    at = course(Scenario(), models=[replace(MODEL, slots=1)])
+    told = run(at, made("headrace"), [long, urgent], seed=1)
+    assert urgent.started_ms is not None
+    assert 1_250 <= urgent.started_ms <= 1_260
+    assert (long.fate, urgent.fate) == (Fate.FINISHED, Fate.FINISHED)
+    assert (long.started_ms, long.kept_ms) == (0, urgent.ended_ms)
+    assert long.kept_ms is not None
+    assert long.ended_ms == long.kept_ms + MODEL.service_ms(long)
+    assert (told.lost, told.goodput) == (1.0, 0.0), "of the second before the urgent one came"
+
+
+def test_what_was_stopped_too_often_to_be_stopped_again_comes_to_hold_no_slot_that_is_wanted() -> None:
+    long = [job(n, tokens=5_000, tier="batch") for n in range(8)]
+    urgent = [job(9 + n, 1_000 + 1_500 * n, tier="interactive") for n in range(40)]
+    run(course(Scenario()), made("headrace"), [*long, *urgent], seed=1)
+    waits = [each.started_ms - each.at_ms for each in urgent if each.started_ms is not None]
+    assert len(waits) == 40
+    assert max(waits) <= 260
+
+
 # --- figures ---
 
 
@@ -255,7 +277,8 @@ def test_the_figures_of_a_known_run() -> None:
     done, dropped = Fate.FINISHED, Fate.DROPPED
     ends = [(0, 1_000, done), (1_500, 3_500, done), (None, 2_500, dropped), (3_000, 11_000, done)]
     for each, (start, end, fate) in zip(jobs, ends, strict=True):
-        each.started_ms, each.ended_ms, each.fate = start, end, fate
+        each.started_ms = each.kept_ms = start
+        each.ended_ms, each.fate = end, fate
     window = Window(500, 4_500, busy_ms=2_000, idle_ms=400, inside=[0, 3])
     told = figures_of(jobs, window, slots=2, served=11_000_000, gap=2_000_000, promised_gap=None)
     assert (told.goodput, told.busy, told.idle, told.inside_p95) == (2_500 / 8_000, 0.25, 0.05, 3)

@@ -1,6 +1,7 @@
 """What is dropped when its turn comes, since it can't be in time, and what never is; how an estimate mends by itself."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.policy import policy_from
 from headrace.scheduler.core.releasing import MOST_DROPS
-from headrace.scheduler.decisions.is_it_too_late import Takes, TooLate, is_it_too_late
+from headrace.scheduler.decisions.is_it_too_late import Takes, TooLate, is_it_too_late, is_spared
 from headrace.scheduler.simulate.backend import Backend, BackendModel
 from headrace.scheduler.simulate.contender import Drop, Left, Start
 from headrace.scheduler.simulate.jobs import Fate, Job
@@ -22,30 +23,38 @@ TAKES = st.none() | st.builds(Takes, st.integers(0, 10_000), st.integers(10_000,
 
 
 @given(TAKES, st.integers(WALL, WALL + 10**9), st.booleans())
-def test_what_has_no_deadline_is_never_too_late(takes: Takes | None, wall_ms: int, alone: bool) -> None:
-    assert is_it_too_late(None, wall_ms, takes, alone=alone) is None
+def test_what_has_no_deadline_is_never_too_late(takes: Takes | None, wall_ms: int, spared: bool) -> None:
+    assert is_it_too_late(None, wall_ms, takes, spared=spared) is None
 
 
 @given(TAKES, st.integers(-50_000, 100_000), st.booleans())
 def test_a_passed_deadline_is_the_reason_whatever_is_known(
-    takes: Takes | None, left_ms: int, alone: bool
+    takes: Takes | None, left_ms: int, spared: bool
 ) -> None:
-    late = is_it_too_late(WALL + left_ms, WALL, takes, alone=alone)
+    late = is_it_too_late(WALL + left_ms, WALL, takes, spared=spared)
     assert (late is not None and late.kind is FailureKind.DEADLINE_PASSED) == (left_ms <= 0)
     if late is not None and left_ms <= 0:
         assert late.by_ms == -left_ms
 
 
-def test_who_waits_alone_is_tried_unless_not_even_a_token_could_come() -> None:
-    def late(left_ms: int, *, alone: bool) -> TooLate | None:
-        return is_it_too_late(WALL + left_ms, WALL, Takes(1_000, 9_000), alone=alone)
+def test_who_is_spared_is_tried_unless_not_even_a_token_could_come() -> None:
+    def late(left_ms: int, *, spared: bool) -> TooLate | None:
+        return is_it_too_late(WALL + left_ms, WALL, Takes(1_000, 9_000), spared=spared)
 
     infeasible = FailureKind.DEADLINE_INFEASIBLE
-    assert late(8_999, alone=False) == (infeasible, 1)
-    assert late(9_000, alone=False) is None
-    assert late(8_999, alone=True) is late(1_000, alone=True) is None
-    assert late(999, alone=True) == (infeasible, 1)
-    assert is_it_too_late(WALL + 1, WALL, None, alone=False) is None, "nothing is known yet"
+    assert late(8_999, spared=False) == (infeasible, 1)
+    assert late(9_000, spared=False) is None
+    assert late(8_999, spared=True) is late(1_000, spared=True) is None
+    assert late(999, spared=True) == (infeasible, 1)
+    assert is_it_too_late(WALL + 1, WALL, None, spared=False) is None, "nothing is known yet"
+
+
+@given(st.integers(1, 99), st.integers(0, 99), st.integers(1, 99), st.fractions(Fraction(1, 99), 1))
+def test_spared_is_who_waits_alone_or_asks_for_no_more_than_its_part_of_the_slots(
+    waiting: int, in_flight: int, slots: int, part: Fraction
+) -> None:
+    spared = is_spared(waiting=waiting, in_flight=in_flight, slots=slots, part=part)
+    assert spared == (waiting == 1 or Fraction(waiting + in_flight, slots) <= part)
 
 
 def measured(speeds: Speeds, sizes: Iterable[int], *, first_ms: int = 50, token_us: int = 20_000) -> None:
@@ -117,7 +126,7 @@ class Pool:
         orders = self.owner.turn(self.now_ms, tuple(arrived), tuple(left))
         started = [order.job for order in orders if isinstance(order, Start)]
         for job in started:
-            job.sent_ms = job.started_ms = self.now_ms
+            job.sent_ms = job.started_ms = job.kept_ms = self.now_ms
         return started, [order.job for order in orders if isinstance(order, Drop)]
 
     def finish(self, jobs: list[Job], *, first_ms: int, token_ms: int) -> tuple[list[Job], list[Job]]:
@@ -139,20 +148,31 @@ class Pool:
         return account.settled, account.charged
 
 
-def test_what_can_not_be_in_time_is_dropped_without_a_charge_when_its_tenant_has_more() -> None:
+def test_what_can_not_be_in_time_is_dropped_without_a_charge_when_its_tenant_has_more_than_slots() -> None:
     pool = Pool()
     pool.learn()
     before = pool.counter("a")
     late, last = pool.jobs(2, 5_000)  # an answer of 256 tokens, as is expected, takes 13 s
-    later = pool.jobs(1, None)
+    later = pool.jobs(4, None)
     started, dropped = pool.turn([late, last, *later])
     assert (started, dropped) == (later, [late, last])
     assert pool.counter("a")[0] == before[0]
-    assert pool.owner._core.state.held.of(pool.owner._scribe.ids[later[0]]).charge == pool.counter("a")[1]  # type: ignore[union-attr]
+    held = [pool.owner._core.state.held.of(pool.owner._scribe.ids[each]) for each in later]
+    assert sum(each.charge for each in held if each is not None) == pool.counter("a")[1]
+    pool.finish(later, first_ms=100, token_ms=50)
     started, dropped = pool.turn(pool.jobs(1, 5_000))
     assert (len(started), dropped) == (1, []), "alone, it is tried"
     started, dropped = pool.turn(pool.jobs(1, 90))
     assert (started, len(dropped)) == ([], 1), "but not where no token could come"
+
+
+def test_a_tenant_within_its_part_of_the_slots_is_not_judged_by_the_estimate_though_it_has_several() -> None:
+    pool = Pool()
+    pool.learn()
+    few = pool.jobs(2, 5_000, "b")
+    started, dropped = pool.turn([*pool.jobs(6, 5_000), *few])
+    assert set(few) <= set(started), "its part is two of the four slots"
+    assert {job.tenant for job in dropped} == {"a"}
 
 
 def test_at_most_so_many_are_dropped_for_a_slot_and_then_the_core_comes_back_at_once() -> None:
@@ -165,7 +185,7 @@ def test_at_most_so_many_are_dropped_for_a_slot_and_then_the_core_comes_back_at_
     pool.now_ms += 1
     assert [len(each) for each in pool.turn()] == [0, MOST_DROPS]
     pool.now_ms += 1
-    assert [len(each) for each in pool.turn()] == [1, 4], "the last one waits alone"
+    assert [len(each) for each in pool.turn()] == [4, 1], "there are slots for the last ones"
     assert pool.owner._outputs.wake_ms > pool.owner._scribe.now(pool.now_ms).boot_ms
 
 

@@ -228,6 +228,9 @@ def test_what_an_engine_was_found_to_hold_binds_before_what_its_operator_allows(
 
 def test_slots_that_another_tier_owns_are_a_gate() -> None:
     case = started(policy(headroom_percent=25))
+    case.submit(into="interactive")
+    case.run(300)
+    case.answer(case.commands(Run)[0], Verdict.DONE, status=Status.SUCCEEDED)
     waiting = [submit(case) for _ in range(4)]
     case.run(300)
     assert why(case, waiting[-1].id).closed == (Closed(gate=Gate.HEADROOM, limit=1, used=0),)

@@ -1,6 +1,7 @@
 """What is expected of a request, learnt from what came of others. Called by core.dispatching and core.attempt_log.
 
-Invariant: only answers that came to their own end teach how long answers are; what is measured of a speed forgets itself.
+Invariant: only answers that came to their own end teach how long answers are, and those that were stopped for good how long
+they are at least; what is measured of a speed forgets itself.
 """
 
 from headrace.contracts.explanations import LengthFrom
@@ -18,6 +19,8 @@ from headrace.scheduler.decisions.estimate_cost import (
     spent_cost,
 )
 from headrace.scheduler.decisions.is_it_too_late import Takes
+
+_TEACH = (Status.SUCCEEDED, Status.EXPIRED, Status.CANCELLED)
 
 
 class Estimating:
@@ -51,10 +54,12 @@ class Estimating:
     def learn(self, record: AttemptRecord) -> None:
         """From an attempt. Call while its request is still tracked."""
         tracked = self._state.tracked.look(record.id)
-        if tracked is None or record.status is not Status.SUCCEEDED or not is_told(record.usage):
+        if tracked is None or record.status not in _TEACH or not is_told(record.usage):
             return
         tokens = record.usage.completion_tokens // max(1, tracked.record.choices)
-        self._state.lengths.learn(alike(tracked.record), tokens)
+        cut_off = record.status is not Status.SUCCEEDED
+        if tokens or not cut_off:
+            self._state.lengths.learn(alike(tracked.record), tokens, cut_off=cut_off)
 
     def measure(self, record: AttemptRecord) -> None:
         """How fast the pool is, from all attempts that made tokens, the cut off ones too: else only the quick would count."""

@@ -1,8 +1,9 @@
-"""Keeps the slots that a tier owns for it, and takes lent ones back when it has waited too long. Called by core.releasing.
+"""Keeps the slots that a tier owns for it, and takes others back when it has waited too long. Called by core.releasing.
 
 Invariant: nobody is stopped for a tier that could have a free slot, and no more attempts than that tier has waiting.
 """
 
+from collections import Counter
 from collections.abc import Set
 
 from headrace.contracts.commands import CancelReason
@@ -11,9 +12,11 @@ from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import room_at
-from headrace.scheduler.decisions.what_is_lent import LONGEST, Share, closed_to
-from headrace.scheduler.decisions.whom_to_preempt import Running, whom_to_preempt
+from headrace.scheduler.decisions.what_is_lent import LONGEST, Share, closed_to, may_stay, safe
+from headrace.scheduler.decisions.whom_to_preempt import MOST_TIMES, Running, whom_to_preempt
 from headrace.scheduler.state.held import HeldAttempt
+from headrace.scheduler.state.tracked import Tracked
+from headrace.scheduler.state.wanted import Wanted
 
 _NONE: Set[str] = frozenset()
 
@@ -28,12 +31,16 @@ class Headroom:
         self._preemptible = {name for name, tier in tiers if tier.preemptible}
         self._free = self._slots = 0
         self._since: dict[str, int] = {}
+        self._wanted = {name: Wanted() for name in self._percents}
         self._stopping: dict[str, tuple[HeldAttempt, str]] = {}
         """By request: the attempt that is being stopped, and for which tier."""
 
     def begin(self, free: int) -> None:
         """So many slots are free now, before anything is released."""
         self._free, self._slots = free, self._slots_with(free)
+        for tier, wanted in self._wanted.items():
+            number = self._state.held.count_of_tier(tier) + self._state.queue.depth(tier)
+            wanted.saw(self._state.now.boot_ms, number)
 
     def given(self) -> None:
         """One of them was."""
@@ -46,11 +53,18 @@ class Headroom:
         tiers, boot_ms = self._state.accounts.tiers, self._state.now.boot_ms
         return closed_to(tiers, self._shares(), free=self._free, slots=self._slots, boot_ms=boot_ms)
 
+    def bars(self, tracked: Tracked) -> bool:
+        """Whether a request that is next gets none of the free slots, since it was stopped too often to be stopped again."""
+        if tracked.record.tier not in self._preemptible or self._times(tracked.id) < MOST_TIMES:
+            return False
+        staying = sum(1 for held in self._state.held.all() if self._stays(held))
+        return staying >= may_stay(self._shares().values(), slots=self._slots)
+
     def kept_from(self, tier: str, free: int) -> int:
-        """How many of so many free slots other tiers own."""
+        """How many of so many free slots are kept for other tiers."""
         slots, boot_ms = self._slots_with(free), self._state.now.boot_ms
         others = (share for name, share in self._shares().items() if name != tier)
-        return sum(max(0, share.owned(slots, boot_ms) - share.held) for share in others)
+        return sum(share.kept(slots, boot_ms) for share in others)
 
     def turn(self) -> None:
         """All that could be released is: note who still waits, and take back what is owed for too long."""
@@ -79,16 +93,39 @@ class Headroom:
         return free + sum(state.held.count_of(worker.boot) for worker in able)
 
     def _shares(self) -> dict[str, Share]:
-        count = self._state.held.count_of_tier
-        return {tier: Share(of, count(tier), self._since.get(tier)) for tier, of in self._percents.items()}
+        return {tier: self._share(tier, percent) for tier, percent in self._percents.items()}
+
+    def _share(self, tier: str, percent: int) -> Share:
+        state = self._state
+        return Share(
+            percent,
+            state.held.count_of_tier(tier),
+            wanted=self._wanted[tier].most(state.now.boot_ms),
+            waiting=(waiting := state.queue.depth(tier)),
+            part=state.accounts.tiers[tier].account.share,
+            coming=min(self._stopping_for(tier), waiting),
+            waiting_since_ms=self._since.get(tier),
+        )
+
+    def _above(self, tier: str, slots: int) -> int:
+        """By how much it holds more than what is stopped for nobody's part."""
+        return self._state.held.count_of_tier(tier) - safe(
+            slots, self._state.accounts.tiers[tier].account.share
+        )
+
+    def _stopping_for(self, tier: str) -> int:
+        return sum(1 for _, whom in self._stopping.values() if whom == tier)
 
     def _take_back(self, tier: str, share: Share) -> None:
+        """First for the slots that it owns, from anybody; then for its part, from those who hold more than theirs."""
+        asked = (self._slots, self._state.now.boot_ms)
+        self._stop_for(tier, share.to_take_back(*asked), self._others(tier))
+        self._stop_for(tier, share.to_take_besides(*asked), self._above_their_part(tier))
+
+    def _stop_for(self, tier: str, owed: int, able: list[HeldAttempt]) -> None:
+        """Until so many are being stopped for it."""
         state = self._state
-        owed = share.to_take_back(self._slots, state.queue.depth(tier), state.now.boot_ms)
-        owed -= sum(1 for _, whom in self._stopping.values() if whom == tier)
-        if owed <= 0:
-            return
-        for running in whom_to_preempt(map(self._running, self._others(tier)), owed):
+        for running in whom_to_preempt(map(self._running, able), owed - self._stopping_for(tier)):
             held = state.held.of(running.id)
             if held is not None:
                 self._stopping[running.id] = (held, tier)
@@ -101,13 +138,29 @@ class Headroom:
             and held.id not in self._stopping and held.absence is None
         ]  # fmt: skip
 
+    def _above_their_part(self, tier: str) -> list[HeldAttempt]:
+        """Of each other tier what may be stopped before it holds no more than its own part: what is lost least by it."""
+        able, stopping = self._others(tier), Counter(held.tier for held, _ in self._stopping.values())
+        found = list[HeldAttempt]()
+        for name in sorted({held.tier for held in able}):
+            mine = {held.id: held for held in able if held.tier == name}
+            above = self._above(name, self._slots) - stopping[name]
+            found += [mine[each.id] for each in whom_to_preempt(map(self._running, mine.values()), above)]
+        return found
+
+    def _stays(self, held: HeldAttempt) -> bool:
+        return held.tier in self._preemptible and self._times(held.id) >= MOST_TIMES
+
+    def _times(self, request_id: str) -> int:
+        before = self._state.retrying.get(request_id)
+        return 0 if before is None else before.preempted
+
     def _running(self, held: HeldAttempt) -> Running:
-        before = self._state.retrying.get(held.id)
         return Running(
             attempt=held.attempt,
             id=held.id,
             tokens=held.tokens,
-            times=0 if before is None else before.preempted,
+            times=self._times(held.id),
             preemptible=held.tier in self._preemptible,
             tried_apart=held.trial > 0,
         )

@@ -11,9 +11,10 @@ from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.quarantine import room_at
 from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.decisions.estimate_wait import wait_ms
-from headrace.scheduler.decisions.is_it_too_late import is_it_too_late
+from headrace.scheduler.decisions.is_it_too_late import is_it_too_late, is_spared
 from headrace.scheduler.decisions.pick_next import order_of
 from headrace.scheduler.state.ahead import Before
 
@@ -53,8 +54,14 @@ class Quoting:
     def _misses(self, record: RequestRecord, wait: int) -> Misses | None:
         """What it wouldn't keep after so long a wait, by the rules that it would be ended by."""
         starts_ms = self._state.now.wall_ms + wait
-        alone = self._state.queue.backlog(record.tier, record.tenant).requests == 0
-        late = is_it_too_late(record.finish_by_ms, starts_ms, self._estimating.time_of(record), alone=alone)
+        state = self._state
+        spared = is_spared(
+            waiting=state.queue.backlog(record.tier, record.tenant).requests + 1,
+            in_flight=state.accounts.seen(record.tier, record.tenant).in_flight,
+            slots=len(state.held) + sum(room_at(state, worker) for worker in state.workers.live.values()),
+            part=state.queue.share(record.tier, record.tenant),
+        )
+        late = is_it_too_late(record.finish_by_ms, starts_ms, self._estimating.time_of(record), spared=spared)
         if late is not None:
             return Misses.DEADLINE
         waits_too_long = record.start_by_ms is not None and starts_ms >= record.start_by_ms

@@ -17,7 +17,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine, room_at
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.walking import facts_of
-from headrace.scheduler.decisions.is_it_too_late import is_it_too_late
+from headrace.scheduler.decisions.is_it_too_late import is_it_too_late, is_spared
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -90,22 +90,25 @@ class Releasing:
         return unfinished
 
     def _fill(self, workers: list[_Loaded]) -> bool:
-        state, drops = self._state, 0
+        state, drops, barred = self._state, 0, set[str]()
         slots = len(state.held) + sum(candidate.room for _, candidate, _ in workers)
         while workers and state.now.boot_ms >= self._commands.breathless_until_ms:
-            tracked = state.queue.next(slots, self._headroom.closed())
+            tracked = state.queue.next(slots, self._headroom.closed() | barred)
             if tracked is None:
                 self._holding.nothing_to_release()
                 return False
             if state.cancels.has(tracked.id, tracked.record.tenant):
                 self._endings.cancel(tracked)
                 continue
-            if self._cancelled_by_operator(tracked) or self._drop(tracked):
+            if self._cancelled_by_operator(tracked) or self._drop(tracked, slots):
                 drops += 1
                 if drops == MOST_DROPS:
                     return True
                 continue
             drops = 0
+            if self._headroom.bars(tracked):
+                barred.add(tracked.record.tier)
+                continue
             if not self._give(tracked, workers):
                 self._fits_nowhere = True
                 self._holding.nothing_to_release()
@@ -141,14 +144,19 @@ class Releasing:
         self._endings.cancel(tracked, FailureKind.CANCELLED_BY_OPERATOR)
         return True
 
-    def _drop(self, tracked: Tracked) -> bool:
+    def _drop(self, tracked: Tracked, slots: int) -> bool:
         """End it if it would only waste a slot; whether that was so."""
         record = tracked.record
         if record.finish_by_ms is None:
             return False
-        alone = self._state.queue.backlog(record.tier, record.tenant).requests == 1
+        spared = is_spared(
+            waiting=self._state.queue.backlog(record.tier, record.tenant).requests,
+            in_flight=self._state.accounts.seen(record.tier, record.tenant).in_flight,
+            slots=slots,
+            part=self._state.queue.share(record.tier, record.tenant),
+        )
         takes = self._estimating.time_of(record)
-        late = is_it_too_late(record.finish_by_ms, self._state.now.wall_ms, takes, alone=alone)
+        late = is_it_too_late(record.finish_by_ms, self._state.now.wall_ms, takes, spared=spared)
         if late is None:
             return False
         missed_by = f" It would have missed it by about {max(100, late.by_ms) / 1000:.1f} s."

@@ -100,6 +100,7 @@ class Backend:
                 return
             self.waiting.popleft()
             job.started_ms = now_ms if job.started_ms is None else job.started_ms
+            job.kept_ms = now_ms if job.kept_ms is None else job.kept_ms
             prompt = job.input_tokens + tokens - (job.cached_tokens if tokens == 0 else 0)
             first_ms = now_ms + self.model.prefill_ms(prompt)
             end_ms = first_ms + self.model.decode_ms(job.output_tokens - tokens)

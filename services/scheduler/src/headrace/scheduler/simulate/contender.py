@@ -29,11 +29,17 @@ class Cancel(NamedTuple):
     job: Job
 
 
-Order = Start | Drop | Cancel
+class PutBack(NamedTuple):
+    """Stop it; it is at a backend, and will be started again."""
+
+    job: Job
+
+
+Order = Start | Drop | Cancel | PutBack
 
 
 class Left(NamedTuple):
-    """A request has left its backend, finished or cancelled, after so many tokens; the first at `first_ms`, if known."""
+    """A request has left its backend, however it did, after so many tokens; the first at `first_ms`, if known."""
 
     job: Job
     tokens: int

@@ -27,8 +27,8 @@ class Waits(Struct, frozen=True):
 
 class Figures(Struct, frozen=True, kw_only=True):
     """One run. Shares are of 1. `goodput`: slot time that went into what was on time, over all slot time there was; `busy`:
-    slot time with work; `idle`: without, although requests waited. `rate`: micro service units a second. `gap` and
-    `promised_gap`: micro service units over weight. `inside_p95`: requests waiting inside a backend.
+    slot time with work; `lost`: with work that was put back; `idle`: without, although requests waited. `rate`: micro service
+    units a second. `gap` and `promised_gap`: the same units over weight. `inside_p95`: requests waiting inside a backend.
     """
 
     all: Waits
@@ -36,6 +36,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     tenants: dict[str, Waits]
     goodput: float
     busy: float
+    lost: float
     idle: float
     rate: int
     gap: int
@@ -65,6 +66,7 @@ def figures_of(
         tenants=_by(measured, lambda job: job.tenant),
         goodput=good_ms / capacity_ms,
         busy=window.busy_ms / capacity_ms,
+        lost=window.lost_ms / capacity_ms,
         idle=window.idle_ms / capacity_ms,
         rate=served * 1_000 // max(1, last_ms),
         gap=gap,
@@ -101,7 +103,7 @@ def _waits_of(jobs: Sequence[Job]) -> Waits:
 
 
 def _overlap_ms(job: Job, window: Window) -> int:
-    """How long it had a slot inside the window."""
-    if job.started_ms is None or job.ended_ms is None:
+    """How long it had the slot that it ended in, inside the window."""
+    if job.kept_ms is None or job.ended_ms is None:
         return 0
-    return max(0, min(job.ended_ms, window.to_ms) - max(job.started_ms, window.from_ms))
+    return max(0, min(job.ended_ms, window.to_ms) - max(job.kept_ms, window.from_ms))

@@ -20,7 +20,8 @@ class Fate(StrEnum):
 class Job:
     """A request. All times are milliseconds since the run began; `deadline_ms` None: whenever it can be.
 
-    `sent_ms`: when it went to a backend the last time; `started_ms`: when it first had a slot there.
+    `sent_ms`: when it went to a backend the last time; `started_ms`: when it first had a slot there; `kept_ms`: the
+    same since it was put back the last time, if it was: what it had before is lost.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Job:
     fate: Fate = Fate.UNDER_WAY
     sent_ms: int | None = None
     started_ms: int | None = None
+    kept_ms: int | None = None
     ended_ms: int | None = None
 
     @property

@@ -12,6 +12,7 @@ from headrace.bus.messages import Place, Received
 from headrace.bus.ports import Confirmation, RunRead
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel as CancelCommand
+from headrace.contracts.commands import CancelReason
 from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.scheduler.core.endings import Ending
@@ -24,8 +25,8 @@ from headrace.scheduler.decisions.estimate_cost import spent_cost
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.simulate.backend import Backend
-from headrace.scheduler.simulate.contender import Cancel, Contender, Drop, Left, Order, Start
-from headrace.scheduler.simulate.jobs import Job
+from headrace.scheduler.simulate.contender import Cancel, Contender, Drop, Left, Order, PutBack, Start
+from headrace.scheduler.simulate.jobs import Fate, Job
 from headrace.scheduler.simulate.promise import Promise
 from headrace.scheduler.simulate.records import Scribe, usage_of
 from headrace.scheduler.state.lanes import Sent
@@ -156,7 +157,8 @@ class Owner(Contender):
             return Start(job, self._scribe.began(job, sent.held))
         command = decode(TopicKind.WORK, dict(send.message.headers)["headrace"])
         if isinstance(command, CancelCommand) and command.id in self._jobs:
-            return Cancel(self._jobs[command.id])
+            job = self._jobs[command.id]
+            return PutBack(job) if command.reason is CancelReason.PREEMPTED else Cancel(job)
         return None
 
     def _ended(self, left: Left) -> Received:
@@ -165,7 +167,8 @@ class Owner(Contender):
             spent = spent_cost(usage_of(left.job, left.tokens), self._setting.pool_policy.cost)
             self._promise.settled(held.tenant, held.charge, spent)
         record = self._scribe.attempt(left, self._now_ms)
-        self._forget(self._scribe.ids.pop(left.job))
+        if left.job.fate is not Fate.UNDER_WAY:
+            self._forget(self._scribe.ids.pop(left.job))
         return record
 
     def _forget(self, request_id: str) -> Job:

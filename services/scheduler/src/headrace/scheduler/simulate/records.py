@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from headrace.bus.messages import Message, Place, Received, message_of
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
+from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.ids import boot_id, mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
@@ -16,7 +17,7 @@ from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Payload, Times, Usage
+from headrace.contracts.values import Failure, Payload, Times, Usage
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.simulate.backend import Backend
 from headrace.scheduler.simulate.contender import Left
@@ -26,6 +27,8 @@ from headrace.scheduler.state.held import HeldAttempt
 _WALL_MS, _BOOT_MS = 1_767_225_600_000, 1_000_000
 _KEY = bytes(32)
 _BODY = b"{}"
+_STATUS = {Fate.FINISHED: Status.SUCCEEDED, Fate.CANCELLED: Status.EXPIRED}
+_PREEMPTED = Failure(kind=FailureKind.PREEMPTED, message=rule_of(FailureKind.PREEMPTED).sentence)
 
 
 def usage_of(job: Job, tokens: int) -> Usage:
@@ -105,7 +108,7 @@ class Scribe:
     def attempt(self, left: Left, now_ms: int) -> Received:
         """A worker tells the outcome."""
         job, held = left.job, self._held.pop(left.job)
-        instants = (job.sent_ms, job.started_ms, left.first_ms, now_ms)
+        instants = (job.sent_ms, job.kept_ms, left.first_ms, now_ms)
         sent, started, first, ended = (None if at is None else _WALL_MS + at for at in instants)
         record = AttemptRecord(
             id=held.id,
@@ -114,8 +117,9 @@ class Scribe:
             origin=held.origin,
             attempt=held.attempt,
             attempts=held.attempts,
-            verdict=Verdict.DONE,
-            status=Status.SUCCEEDED if job.fate is Fate.FINISHED else Status.EXPIRED,
+            verdict=Verdict.RETRY_AT if job.fate is Fate.UNDER_WAY else Verdict.DONE,
+            status=_STATUS.get(job.fate),
+            failure=_PREEMPTED if job.fate is Fate.UNDER_WAY else None,
             worker=f"worker-{self._boots.index(held.boot)}",
             boot=held.boot,
             charge=held.charge,

@@ -24,6 +24,7 @@ class Scenario:
     whose tenant the trace doesn't name; None: those of the policy. Of these, the first sends the share `largest`, and the
     others by Zipf's law with exponent `skew` (0: all alike). `tiers`: shares of the tiers; empty: each tenant's default.
     `slack_ms`: by tier, how much later than at once a request may end, from .. to; without: no deadline.
+    `longer`: by tier, how many times as long as in the trace its answers are.
     """
 
     load: float | None = None
@@ -33,6 +34,7 @@ class Scenario:
     skew: float = 0.0
     tiers: Mapping[str, float] = field(default_factory=dict)
     slack_ms: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    longer: Mapping[str, int] = field(default_factory=dict)
 
 
 def draw(
@@ -57,6 +59,8 @@ def draw(
         )
         for number, asked in enumerate(stretch)
     ]
+    for job in jobs:
+        job.output_tokens *= scenario.longer.get(job.tier, 1)
     if scenario.load is not None:
         _stretch_time(jobs, scenario.load, models)
     for job in jobs:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.scheduler.simulate.backend import Backend
-from headrace.scheduler.simulate.contender import Cancel, Contender, Drop, Left, Order, Start
+from headrace.scheduler.simulate.contender import Cancel, Contender, Drop, Left, Order, PutBack, Start
 from headrace.scheduler.simulate.gap import GapWatch
 from headrace.scheduler.simulate.jobs import Fate, Job
 
@@ -25,6 +25,8 @@ class Window:
     """Slot-milliseconds in which a slot had work."""
     idle_ms: int = 0
     """Slot-milliseconds in which a slot had none although a request waited."""
+    lost_ms: int = 0
+    """Slot-milliseconds of what was put back."""
     inside: list[int] = field(default_factory=list)
     """Requests that waited inside each backend, once a second."""
 
@@ -94,10 +96,10 @@ class World:
                 self._queued -= 1
                 self._gap.waits_no_more(job)
                 self._end(job, Fate.DROPPED)
-            case Cancel(job):
-                self._cancel(job)
+            case Cancel(job) | PutBack(job):
+                self._stop(job, again=isinstance(order, PutBack))
 
-    def _cancel(self, job: Job) -> None:
+    def _stop(self, job: Job, *, again: bool) -> None:
         """The contender learns of it by its next turn, as it does of whatever ends."""
         backend = self._where.get(job)
         if backend is None:
@@ -105,9 +107,21 @@ class World:
         tokens = backend.tokens_of(job, self._now_ms)
         backend.stop(job, self._now_ms)
         self._gap.left(job, tokens)
-        self._end(job, Fate.CANCELLED)
+        if again:
+            self._wait_again(job)
+        else:
+            self._end(job, Fate.CANCELLED)
         for order in self._contender.turn(self._now_ms, (), (Left(job, tokens, None),)):
             self._carry_out(order)
+
+    def _wait_again(self, job: Job) -> None:
+        window = self._window
+        since_ms = self._now_ms if job.kept_ms is None else job.kept_ms
+        window.lost_ms += max(0, min(self._now_ms, window.to_ms) - max(since_ms, window.from_ms))
+        job.kept_ms = None
+        self._where.pop(job)
+        self._queued += 1
+        self._gap.waits(job)
 
     def _end(self, job: Job, fate: Fate) -> None:
         job.fate, job.ended_ms = fate, self._now_ms

@@ -31,9 +31,27 @@ class _Histogram:
     seen: int = 0
 
     def add(self, tokens: int) -> None:
-        self.counts[min(bisect_left(_BOUNDS, tokens), len(_BOUNDS) - 1)] += _UNIT
-        self.weight += _UNIT
-        self.tokens += tokens * _UNIT
+        self._count(_bucket_of(tokens), _UNIT, tokens)
+        self._decay()
+
+    def add_longer(self, tokens: int) -> None:
+        """Efron's redistribution to the right: it is as long as those that were at least so long."""
+        first = _bucket_of(tokens)
+        above = self.counts[first:]
+        known = sum(above)
+        for number, count in enumerate(above, first):
+            share = _UNIT * count // known if known else 0
+            self._count(number, share, max(tokens, _BOUNDS[number]))
+        rest = _UNIT - sum(_UNIT * count // known for count in above) if known else _UNIT
+        self._count(first, rest, tokens)
+        self._decay()
+
+    def _count(self, bucket: int, part: int, tokens: int) -> None:
+        self.counts[bucket] += part
+        self.weight += part
+        self.tokens += tokens * part
+
+    def _decay(self) -> None:
         self.seen += 1
         if self.weight >= _REMEMBERED:
             self.counts = [count // 2 for count in self.counts]
@@ -54,6 +72,10 @@ class _Histogram:
         return _BOUNDS[-1]
 
 
+def _bucket_of(tokens: int) -> int:
+    return min(bisect_left(_BOUNDS, tokens), len(_BOUNDS) - 1)
+
+
 class AnswerLengths:
     """The histograms. `default`: tokens of an answer of a model that nothing is known of yet."""
 
@@ -64,10 +86,13 @@ class AnswerLengths:
     def __len__(self) -> int:
         return len(self._of)
 
-    def learn(self, alike: Alike, tokens: int) -> None:
-        """One choice of an answer was so long."""
+    def learn(self, alike: Alike, tokens: int, *, cut_off: bool = False) -> None:
+        """One choice of an answer was so long; `cut_off`: it would have been longer. If those were left out, only the short
+        ones would be known where deadlines cut the long ones off, and ever more would be begun in vain.
+        """
         for sort in (alike, alike.model):
-            self._of.setdefault(sort, _Histogram()).add(tokens)
+            known = self._of.setdefault(sort, _Histogram())
+            (known.add_longer if cut_off else known.add)(tokens)
             self._of.move_to_end(sort)
         while len(self._of) > self._most:
             self._of.popitem(last=False)
