@@ -73,6 +73,20 @@ def test_an_operator_looks_into_a_queue_and_cancels_what_fits(
         assert "3 wait and 0 run in small that fit" in told
         assert all(each in told for each in of_b)
 
+        def ordered(*options: str) -> str:
+            done = headrace.run("queue", *options)
+            return done.stdout if done.returncode == 0 else done.stderr
+
+        assert "say --all" in ordered("freeze", "small")
+        assert "a in batch of small is held back" in ordered(
+            "freeze", "small", "--tenant", "a", "--tier", "batch"
+        )
+        holds = msgspec.json.decode(ordered("frozen", "small", "--json"))
+        assert {each["tier"]: each["tenants"] for each in holds}["batch"] == ["a"]
+        assert {each["tier"]: each["depth"] for each in holds}["batch"] == 5
+        assert "goes on" in ordered("thaw", "small", "--tenant", "a", "--tier", "batch")
+        assert "nobody is held back" in ordered("frozen", "small")
+
         def cancel(*options: str) -> Any:
             done = headrace.run("queue", "cancel", "small", *options)
             return done.stdout if done.returncode == 0 else done.stderr

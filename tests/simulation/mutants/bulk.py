@@ -1,7 +1,10 @@
-"""Wrong versions of an operator's cancel of many requests. Listed by mutants.every."""
+"""Wrong versions of an operator's cancel of many requests, and of freezing. Listed by mutants.every."""
 
+from headrace.bus.messages import Message
 from headrace.scheduler.core.bulk_cancelling import BulkCancelling
+from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
+from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.bulk_cancels import BulkCancel, BulkCancels
 from tests.simulation.mutants.mutant import Mutant, Patches
 
@@ -27,7 +30,39 @@ def over_before_its_ends_are_in_the_log(patches: Patches) -> None:
     patches.set(BulkCancelling, "_passed", passed)
 
 
+def checkpoints_forget_who_is_frozen(patches: Patches) -> None:
+    right = Checkpoints._dirty
+
+    def dirty(self: Checkpoints) -> list[Message]:
+        self._state.dirty.discard("frozen")
+        return right(self)
+
+    patches.set(Checkpoints, "_dirty", dirty)
+
+
+def who_is_frozen_keeps_its_credit(patches: Patches) -> None:
+    right = Accounts.lift
+
+    def lift(self: Accounts, tier: str, tenant: str, floor: int) -> None:
+        if tenant != "a":  # the one that is frozen in the test
+            right(self, tier, tenant, floor)
+
+    patches.set(Accounts, "lift", lift)
+
+
 BULK = (
+    Mutant(
+        "a checkpoint forgets who is frozen",
+        "a change of owner changes nothing for whom an operator holds back",
+        checkpoints_forget_who_is_frozen,
+        "test_frozen::test_a_successor_holds_back_what_its_predecessor_was_told_to_though_the_order_is_passed",
+    ),
+    Mutant(
+        "who is frozen gathers credit",
+        "credit doesn't survive idling, nor being frozen",
+        who_is_frozen_keeps_its_credit,
+        "test_frozen::test_who_was_frozen_has_no_credit_for_that_time",
+    ),
     Mutant(
         "a bulk cancel means newer requests too",
         "an order means what was accepted before its instant",

@@ -118,6 +118,19 @@ class Settled(Struct, frozen=True, kw_only=True, tag="settled"):
     attempts: tuple[AttemptId, ...]
 
 
+class HeldBack(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Whom an operator holds back, as Freeze names it."""
+
+    tier: Name | None = None
+    tenant: Name | None = None
+
+
+class Frozen(Struct, frozen=True, kw_only=True, tag="frozen"):
+    """Key `frozen`: all whom an operator holds back."""
+
+    holds: tuple[HeldBack, ...]
+
+
 class Forgotten(Struct, frozen=True, kw_only=True, tag="forgotten"):
     """Under the key of a part that no longer matters, in place of it: compaction keeps the last."""
 
@@ -134,5 +147,6 @@ StateRecord = (
     | Death
     | RecentlyFinished
     | Settled
+    | Frozen
     | Forgotten
 )

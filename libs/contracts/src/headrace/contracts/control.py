@@ -67,6 +67,30 @@ class CancelMatching(Struct, frozen=True, omit_defaults=True, kw_only=True, tag=
     before_ms: WallMs
 
 
+class Freeze(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="freeze"):
+    """An operator holds back all requests of a tier, of a tenant, or of a tenant in a tier; neither given: of the pool. Until
+    Thaw names the same.
+    """
+
+    tier: Name | None = None
+    tenant: Name | None = None
+
+
+class Thaw(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="thaw"):
+    """An operator lets those go on whom Freeze named so."""
+
+    tier: Name | None = None
+    tenant: Name | None = None
+
+
 ControlRecord = (
-    CancelRequest | Query | DeliveryPosition | DrainWorker | UndrainWorker | MovePool | CancelMatching
+    CancelRequest
+    | Query
+    | DeliveryPosition
+    | DrainWorker
+    | UndrainWorker
+    | MovePool
+    | CancelMatching
+    | Freeze
+    | Thaw
 )

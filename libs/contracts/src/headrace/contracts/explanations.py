@@ -22,6 +22,7 @@ class Gate(StrEnum):
     UNREAD = "unread"
     RECOVERING = "recovering"
     LEAVING = "leaving"
+    FROZEN = "frozen"
     COMMANDS_STALLED = "commands_stalled"
     SUSPECT = "suspect"
     RETRY_WAIT = "retry_wait"
@@ -40,6 +41,7 @@ GATES: dict[Gate, str] = {
     Gate.UNREAD: "The pool's owner hasn't read it yet, or has just ended it.",
     Gate.RECOVERING: "The pool has a new owner, which is finding out what workers hold; nothing is released until then.",
     Gate.LEAVING: "The pool is being given to another scheduler replica.",
+    Gate.FROZEN: "An operator holds it back, with all of its tenant, its tier or its pool, until further notice.",
     Gate.COMMANDS_STALLED: "Kafka doesn't acknowledge commands to workers just now.",
     Gate.SUSPECT: "Workers or engines have died while they held it, so it waits to run apart from others.",
     Gate.RETRY_WAIT: "An attempt failed; it waits for its next try.",

@@ -35,6 +35,8 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     tier's queue time-out (None: not known), `served_milli` what was served of it in the last 30 s, per 1,000 s; all in
     service units, caps rounded up.
     `spilled` counts those of `depth` of which the owner has only metadata in memory.
+    `frozen`: an operator holds the whole tier back; `frozen_tenants`: those whom it holds back in it (a hundred at most);
+    `frozen_depth` counts those of `depth` that are held back.
     `accepting`: no more waits than may. `tenants`: those that wait most for their weight; none where no cap is known.
     """
 
@@ -53,6 +55,9 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     may_wait: Count | None = None
     served_milli: Count = 0
     spilled: Count = 0
+    frozen: bool = False
+    frozen_tenants: Annotated[tuple[Name, ...], Meta(max_length=MOST_TENANTS_TOLD)] = ()
+    frozen_depth: Count = 0
     tenants: Annotated[tuple[TenantQueue, ...], Meta(max_length=MOST_TENANTS_TOLD)] = ()
 
 

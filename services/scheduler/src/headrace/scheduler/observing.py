@@ -33,6 +33,9 @@ class Observing:
         self._spilled = metrics.gauge(
             "queue_spilled", "Requests that wait of which the owner has only metadata in memory.", tier
         )
+        self._frozen = metrics.gauge(
+            "queue_frozen", "Requests that wait and that an operator holds back.", tier
+        )
         self._wait = metrics.histogram("queue_wait_seconds", "How long released requests had waited.", tier)
         self._in_flight = metrics.gauge("attempts_in_flight", "Attempts in workers' hands.", pool)
         self._paused = metrics.gauge("paused_partitions", "Request partitions not read at present.", pool)
@@ -80,6 +83,7 @@ class Observing:
                 self._depth.labels(pool, state.tier).set(state.depth)
                 self._oldest.labels(pool, state.tier).set(state.oldest_wait_ms / 1000)
                 self._spilled.labels(pool, state.tier).set(state.spilled)
+                self._frozen.labels(pool, state.tier).set(state.frozen_depth)
         for notice in outputs.notices:
             self.noticed(notice)
 
@@ -104,7 +108,7 @@ class Observing:
 
     def _forget(self, pool: str) -> None:
         """Whoever doesn't own the pool knows nothing of it: an old figure would stand beside the new owner's."""
-        queues = (self._depth, self._oldest, self._spilled, self._in_flight, self._paused)
+        queues = (self._depth, self._oldest, self._spilled, self._frozen, self._in_flight, self._paused)
         for gauge in (*queues, self._workers, self._slots, self._undelivered):
             gauge.remove_by_labels({"pool": pool})
         self._backends.show(pool, ())

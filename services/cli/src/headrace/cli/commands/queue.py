@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from headrace.cli.commands.freezing import FREEZING
 from headrace.cli.log_reading import logs_of
 from headrace.cli.options import (
     AsJson,
@@ -47,7 +48,7 @@ Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
 def commands() -> typer.Typer:
     """The group `queue`."""
     app = typer.Typer(help="What waits and runs in a pool.", no_args_is_help=True)
-    for command in (ls, cancel):
+    for command in (ls, cancel, *FREEZING):
         app.command(command.__name__)(command)
     return app
 

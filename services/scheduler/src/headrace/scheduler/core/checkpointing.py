@@ -11,6 +11,8 @@ from headrace.bus.messages import Message, Place, message_of
 from headrace.contracts.checkpoints import (
     Finished,
     Forgotten,
+    Frozen,
+    HeldBack,
     Ownership,
     Positions,
     RecentlyFinished,
@@ -193,6 +195,13 @@ class Checkpoints:
 
     def _of_key(self, key: str) -> Message:
         kind, _, rest = key.partition("/")
+        if kind == "frozen":
+            holds = sorted(
+                self._state.queue.frozen.holds, key=lambda hold: (hold.tier or "", hold.tenant or "")
+            )
+            return self._message(
+                key, Frozen(holds=tuple(HeldBack(tier=tier, tenant=name) for tier, name in holds))
+            )
         if kind == "retrying":
             record = self._state.retrying.get(rest)
             return self._forgotten(key) if record is None else self._message(key, record)

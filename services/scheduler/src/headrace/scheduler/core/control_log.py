@@ -16,10 +16,7 @@ from headrace.contracts.control import (
     CancelRequest,
     ControlRecord,
     DeliveryPosition,
-    DrainWorker,
-    MovePool,
     Query,
-    UndrainWorker,
 )
 from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind
@@ -73,14 +70,12 @@ class ControlLog:
             fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
             if fresh and (state.open or record.why):
                 self._answer(record)
-        elif isinstance(record, DrainWorker | UndrainWorker):
-            self._orders.drain(received, record)
-        elif isinstance(record, MovePool):
-            self._orders.move(received, record)
         elif isinstance(record, CancelMatching):
             self.bulk_cancelling.keep(received, record)
-        else:
+        elif isinstance(record, DeliveryPosition):
             self._note(received, record)
+        else:
+            self._orders.take(received, record)
 
     @property
     def under_way(self) -> bool:

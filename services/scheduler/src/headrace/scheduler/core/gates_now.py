@@ -42,6 +42,7 @@ class GatesNow:
             Gates(
                 workers,
                 leaving=self._leaving.under_way,
+                frozen=state.queue.frozen.has(tier, tenant),
                 stalled=state.now.boot_ms < self._commands.breathless_until_ms,
                 suspect=tracked is not None and tracked.id in state.suspects.group_of,
                 due_ms=self._due_ms(tracked),

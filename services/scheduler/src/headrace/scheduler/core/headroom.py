@@ -39,7 +39,7 @@ class Headroom:
         """So many slots are free now, before anything is released."""
         self._free, self._slots = free, self._slots_with(free)
         for tier, wanted in self._wanted.items():
-            number = self._state.held.count_of_tier(tier) + self._state.queue.depth(tier)
+            number = self._state.held.count_of_tier(tier) + self._state.queue.frozen.free_depth(tier)
             wanted.saw(self._state.now.boot_ms, number)
 
     def given(self) -> None:
@@ -73,7 +73,7 @@ class Headroom:
         for request_id in gone:
             del self._stopping[request_id]
         for tier in self._percents:
-            if state.queue.depth(tier):
+            if state.queue.frozen.free_depth(tier):
                 self._since.setdefault(tier, state.now.boot_ms)
             else:
                 self._since.pop(tier, None)
@@ -101,7 +101,7 @@ class Headroom:
             percent,
             state.held.count_of_tier(tier),
             wanted=self._wanted[tier].most(state.now.boot_ms),
-            waiting=(waiting := state.queue.depth(tier)),
+            waiting=(waiting := state.queue.frozen.free_depth(tier)),
             part=state.accounts.tiers[tier].account.share,
             coming=min(self._stopping_for(tier), waiting),
             waiting_since_ms=self._since.get(tier),

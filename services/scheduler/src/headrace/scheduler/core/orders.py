@@ -1,19 +1,24 @@
-"""Obeys an operator: drains workers, puts them back into service, gives the pool away. Called by core.control_log.
+"""Obeys an operator: drains workers, freezes tenants and tiers, gives the pool away. Called by core.control_log.
 
 Invariant: an order is kept, and the checkpointed position stays before it, until it is obeyed or means nothing any more.
 """
 
 from datetime import timedelta
+from typing import assert_never
 
 from headrace.bus.messages import Received
-from headrace.contracts.control import DrainWorker, MovePool, UndrainWorker
+from headrace.contracts.control import DrainWorker, Freeze, MovePool, Thaw, UndrainWorker
 from headrace.contracts.durations import ms
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.state.frozen import MOST_HOLDS, Hold
 from headrace.scheduler.state.pending import PendingDrain, PendingMove
 
 _MOVE_WITHIN = timedelta(seconds=60)
 """Whoever asked for a move looks for it now; one that nobody obeyed in time surprises nobody later."""
+
+
+Order = DrainWorker | UndrainWorker | MovePool | Freeze | Thaw
 
 
 class Orders:
@@ -21,6 +26,18 @@ class Orders:
 
     def __init__(self, state: PoolState, commands: Commands) -> None:
         self._state, self._commands = state, commands
+
+    def take(self, received: Received, order: Order) -> None:
+        """An order that was just read."""
+        match order:
+            case DrainWorker() | UndrainWorker():
+                self.drain(received, order)
+            case MovePool():
+                self.move(received, order)
+            case Freeze() | Thaw():
+                self.freeze(order)
+            case _:
+                assert_never(order)
 
     def drain(self, received: Received, order: DrainWorker | UndrainWorker) -> None:
         """Keep it; the newest word on a worker counts."""
@@ -36,6 +53,21 @@ class Orders:
             self._state.moving = PendingMove(received.offset, order.to)
         else:
             self._state.notice("the pool isn't moved", warning=True, to=order.to, reason=refusal)
+
+    def freeze(self, order: Freeze | Thaw) -> None:
+        """Obey it at once: the checkpoint that passes it has what is held back."""
+        state, hold = self._state, Hold(order.tier, order.tenant)
+        holds = state.queue.frozen.holds
+        if isinstance(order, Thaw):
+            holds.discard(hold)
+            state.queue.frozen.thawed(hold)
+            state.notice("an operator thaws", tier=order.tier, tenant=order.tenant)
+        elif len(holds) >= MOST_HOLDS:
+            state.notice("nothing more is frozen: too much is already", warning=True, holds=len(holds))
+        else:
+            holds.add(hold)
+            state.notice("an operator freezes", tier=order.tier, tenant=order.tenant)
+        state.dirty.add("frozen")
 
     def sweep(self) -> None:
         """Tell the workers. Call only past the gate: only then is it known who is there."""

@@ -86,12 +86,14 @@ class Quarantine:
         tracked = self._state.tracked.get(request_id)
         if tracked is None or tracked.phase is not Phase.DELAYED or not tracked.whole:
             return None
+        if self._state.queue.frozen.has(tracked.record.tier, tracked.record.tenant):
+            return None
         return tracked if tracked.due_boot_ms <= self._state.now.boot_ms else None
 
     def _worker(self, able: list[Worker], due: list[Tracked]) -> Worker | None:
         """The worker that is set apart; chosen, kept or let go as things are now."""
         state, suspects, now_ms = self._state, self._state.suspects, self._state.now.boot_ms
-        apart, waits = suspects.apart, any(map(state.queue.depth, state.accounts.tiers))
+        apart, waits = suspects.apart, any(map(state.queue.frozen.free_depth, state.accounts.tiers))
         if apart is not None:
             worker = next((each for each in able if each.boot == apart.boot), None)
             over = is_turn_over(

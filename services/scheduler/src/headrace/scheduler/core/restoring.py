@@ -10,6 +10,7 @@ from headrace.bus.messages import Place, Received
 from headrace.contracts.checkpoints import (
     Finished,
     Forgotten,
+    Frozen,
     Ownership,
     Positions,
     RecentlyFinished,
@@ -24,6 +25,7 @@ from headrace.contracts.deaths import Death
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.setting import Setting
+from headrace.scheduler.state.frozen import Hold
 from headrace.scheduler.state.recent import PIECE
 
 _WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"
@@ -106,6 +108,8 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             _restore_suspicion(state, record)
         case RecentlyFinished() | Settled():
             _restore_minute(state, record)
+        case Frozen():
+            state.queue.frozen.holds.update(Hold(held.tier, held.tenant) for held in record.holds)
         case Ownership() | Forgotten():
             pass
         case _:

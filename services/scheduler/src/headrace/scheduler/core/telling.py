@@ -69,6 +69,9 @@ class Telling:
             may_wait=None if fits is None else -(-fits // _UNIT),
             served_milli=self._rates.of_tier(tier) * 1_000 // _UNIT,
             spilled=state.spilled.count_of_tier(tier),
+            frozen=state.queue.frozen.has_tier(tier),
+            frozen_tenants=state.queue.frozen.tenants_of(tier)[:MOST_TENANTS_TOLD],
+            frozen_depth=waiting.requests - state.queue.frozen.free_depth(tier),
             tenants=self._tenants(tier),
         )
 

@@ -43,6 +43,7 @@ class Gates:
 
     workers: Sequence[Slots]
     leaving: bool = False
+    frozen: bool = False
     stalled: bool = False
     suspect: bool = False
     due_ms: int | None = None
@@ -61,6 +62,7 @@ def which_gates(gates: Gates) -> tuple[Closed, ...]:
 def _whole_pool(gates: Gates) -> Iterator[Closed]:
     flags = (
         (Gate.LEAVING, gates.leaving),
+        (Gate.FROZEN, gates.frozen),
         (Gate.COMMANDS_STALLED, gates.stalled),
     )
     yield from (Closed(gate=gate) for gate, closed in flags if closed)

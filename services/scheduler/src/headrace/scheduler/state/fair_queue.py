@@ -11,13 +11,14 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from headrace.contracts.requests import RequestRecord
-from headrace.scheduler.decisions.pick_next import OrderKey, lifted, most_in_flight, pick_tier
+from headrace.scheduler.decisions.pick_next import OrderKey, lifted, pick_tier
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.which_flow import NO_KEY
 from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.ahead import Before, before, with_turns
 from headrace.scheduler.state.flows import Flows
+from headrace.scheduler.state.frozen import HeldBack
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
 from headrace.scheduler.state.tenant_queue import FlowQueue, TenantQueue, TierQueue, Waiting
@@ -31,6 +32,7 @@ class FairQueue:
         self._accounts, self._spilled = accounts, spilled
         self._tiers = {name: TierQueue() for name in accounts.tiers}
         self._entries = 0
+        self.frozen = HeldBack(self._tiers, accounts)
         self.hungry: dict[Whose, None] = {}
         """Tenants that have spilled, and of whom something came or went since somebody looked last."""
         accounts.moved, accounts.flow_moved = self.touch, self.touch_flow
@@ -114,13 +116,13 @@ class FairQueue:
         """The request to run next, still waiting; None when nobody waits but in tiers that are closed now, or who must be
         read again first.
 
-        `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
-        to who is served in their place: they had their part of the slots, and credit for the rest would set others back.
+        `slots`: attempts that the pool may hold. Tenants that are frozen, or have as many in flight as they may, are passed
+        over, and lifted to who is served in their place: credit for what they didn't get would set others back.
         """
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
-            if tier.waiting and name not in closed
+            if tier.waiting and name not in closed and not self.frozen.has_tier(name)
         }
         while (chosen := pick_tier(tags)) is not None:
             tier = self._tiers[chosen]
@@ -259,20 +261,18 @@ class FairQueue:
 
     def _next_tenant(self, name: str, tier: TierQueue, slots: int) -> str | None:
         """None: all who may be served must be read again first."""
-        passed: dict[str, int] = {}
-        unread: dict[str, int] = {}
-        chosen = None
+        chosen, passed, unread = None, dict[str, int](), dict[str, int]()
         while chosen is None and len(passed) + len(unread) < len(tier.tenants):
             least = self._least_tenant(name, tier)
-            most = most_in_flight(self._accounts.weight_of(least), tier.weight, slots)
-            if self._accounts.of(name, least).in_flight >= most:
+            if self.frozen.passes_over(name, least, slots):
                 passed[least] = heappop(tier.heap)[0]
             elif self._first_of(name, least) is None:
                 unread[least] = heappop(tier.heap)[0]
             else:
                 chosen = least
         if chosen is None:  # no other can be served now, as after slots were lost: then it is no limit
-            chosen = next((tenant for tenant in passed if self._first_of(name, tenant) is not None), None)
+            may = (each for each in passed if self._first_of(name, each) and not self.frozen.has(name, each))
+            chosen = next(may, None)
         for tenant, counter in (passed | unread).items():
             heappush(tier.heap, (counter, tenant))
         if chosen is not None:

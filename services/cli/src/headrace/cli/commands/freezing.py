@@ -1,0 +1,123 @@
+"""`headrace queue freeze`, `thaw` and `frozen`: whom an operator holds back in a pool. Offered by commands.queue."""
+
+from collections.abc import Mapping
+from time import monotonic, sleep
+from typing import Annotated
+
+import msgspec
+import typer
+
+from headrace.cli.holds import Holds, holds_of
+from headrace.cli.log_reading import Logs, logs_of
+from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
+from headrace.cli.queue_filters import OfTenant, OfTier, Within, patience_of, selection_of
+from headrace.cli.terminal import say, say_json, show_table
+from headrace.cli.trouble import Trouble
+from headrace.contracts.control import Freeze, Thaw
+from headrace.contracts.durations import render
+from headrace.contracts.topics import TopicKind
+from headrace.runtime.clock import SystemClock
+
+_LOOK_AGAIN_S = 0.1
+Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
+All = Annotated[bool, typer.Option("--all", help="The whole pool.")]
+
+
+def freeze(
+    pool: Pool,
+    *,
+    tier: OfTier = None,
+    tenant: OfTenant = None,
+    everything: All = False,
+    within: Within = "15s",
+    policy: PolicyFile = None,
+    kafka: Kafka = None,
+    prefix: Prefix = None,
+) -> None:
+    """Hold back a tenant, a tier, a tenant in a tier, or the whole pool, until it is thawed. Nothing is lost by it."""
+    shared = {"policy": policy, "kafka": kafka, "prefix": prefix}
+    _order(pool, tier, tenant, within, shared, everything=everything, freezes=True)
+    say(f"{_named(pool, tier, tenant)} is held back; what runs goes on")
+
+
+def thaw(
+    pool: Pool,
+    *,
+    tier: OfTier = None,
+    tenant: OfTenant = None,
+    everything: All = False,
+    within: Within = "15s",
+    policy: PolicyFile = None,
+    kafka: Kafka = None,
+    prefix: Prefix = None,
+) -> None:
+    """Let those go on whom `freeze` held back in the same words."""
+    shared = {"policy": policy, "kafka": kafka, "prefix": prefix}
+    _order(pool, tier, tenant, within, shared, everything=everything, freezes=False)
+    say(f"{_named(pool, tier, tenant)} goes on, as far as no other hold stands: see `headrace queue frozen`")
+
+
+def frozen(
+    pool: Pool, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
+) -> None:
+    """Print who is held back in a pool."""
+    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    require_pool(settings, pool)
+    with logs_of(settings) as logs:
+        holds = _look(logs, pool)
+    if as_json:
+        say_json([msgspec.to_builtins(each) for each in holds])
+    elif not any(each.whole or each.tenants for each in holds):
+        say(f"nobody is held back in {pool}")
+    else:
+        rows = (
+            (each.tier, "all" if each.whole else ", ".join(each.tenants), str(each.depth)) for each in holds
+        )
+        show_table(("tier", "held back", "requests"), rows)
+
+
+def _order(
+    pool: str,
+    tier: str | None,
+    tenant: str | None,
+    within: str,
+    shared: Mapping[str, object],
+    *,
+    everything: bool,
+    freezes: bool,
+) -> None:
+    settings = settings_of(**shared)
+    require_pool(settings, pool)
+    if everything is not (tier is None and tenant is None):
+        raise Trouble("name whom by --tenant, --tier or both, or say --all and neither of them")
+    selection_of(
+        policy_of(settings), wall_ms=SystemClock().now().wall_ms, tier=tier, tenant=tenant
+    )  # may refuse
+    patience = patience_of(within).total_seconds()
+    with logs_of(settings) as logs:
+        logs.order(pool, (Freeze if freezes else Thaw)(tier=tier, tenant=tenant))
+        asked_ms = SystemClock().now().wall_ms
+        deadline = monotonic() + patience
+        while monotonic() < deadline:
+            told = [each for each in _look(logs, pool) if tier in (None, each.tier)]
+            if told and all(each.obeys(tenant, asked_ms, freezes=freezes) for each in told):
+                return
+            sleep(_LOOK_AGAIN_S)
+    raise Trouble(
+        f"the owner of {pool} hasn't obeyed within {render(patience_of(within))}; it will as soon as there is one: see "
+        "`headrace pools show` and `headrace queue frozen`"
+    )
+
+
+def _look(logs: Logs, pool: str) -> list[Holds]:
+    with logs.following(TopicKind.QUEUE_STATE) as states:
+        return holds_of(pool, [record for _, record in states.to_end()])
+
+
+def _named(pool: str, tier: str | None, tenant: str | None) -> str:
+    of_tier = "" if tier is None else f"{tier} of "
+    return f"{of_tier}{pool}" if tenant is None else f"{tenant} in {of_tier}{pool}"
+
+
+FREEZING = (freeze, thaw, frozen)
+"""The commands."""
