@@ -28,7 +28,8 @@ def step_of(charge: int, share: Fraction) -> int:
 
     The share is a tier's phi, or a tenant's weight. The same charge always moves by the same step: taking it back is exact.
     """
-    return -(-charge * share.denominator // share.numerator)
+    numerator, denominator = share.as_integer_ratio()
+    return -(-charge * denominator // numerator)
 
 
 def pick_tier(start_tags: Mapping[str, int]) -> str | None:

@@ -42,7 +42,7 @@ class FairQueue:
 
         None, and NO_KEY where it waits: as long as a tenant sends no keys, nobody counts.
         """
-        flow = self.flow_of(request.record)
+        flow = self.flow_of(request.record) if self._accounts.flows or request.record.fairness_key else None
         request.flow = NO_KEY if flow is None else flow
         return flow
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from headrace.bus.messages import Received
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.when_to_pause import OVERHEAD
@@ -110,16 +111,20 @@ class TenantQueue:
 
     def enter(self, request: Tracked, number: int) -> None:
         """Into the heap. `number` tells those apart who come at the same place."""
-        heappush(self.flows[request.flow].heap, (request.order, number, request))
-        self.payload_came(request)
+        flow = self.flows[request.flow]
+        heappush(flow.heap, (request.order, number, request))
+        if request.received is not None:
+            self._whole(flow, request.received)
 
     def payload_came(self, request: Tracked) -> None:
         """It waits in memory, and its payload came."""
-        received = request.received
-        if received is not None:
-            self.whole += 1
-            self.flows[request.flow].whole += 1
-            self.size += len(received.value or b"") + OVERHEAD
+        if request.received is not None:
+            self._whole(self.flows[request.flow], request.received)
+
+    def _whole(self, flow: FlowQueue, received: Received) -> None:
+        self.whole += 1
+        flow.whole += 1
+        self.size += len(received.value or b"") + OVERHEAD
 
     def left(self, request: Tracked) -> None:
         """It waits no longer."""
