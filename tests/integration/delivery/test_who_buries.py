@@ -9,6 +9,7 @@ import pytest
 from headrace.bus.memory import MemoryBus
 from headrace.bus.messages import Message, Place
 from headrace.bus.topic_check import apply_topics
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import HEADER, decode, encode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
@@ -104,8 +105,21 @@ def member(bus: MemoryBus, database: str) -> Iterator[Member]:
 
 
 def letters(bus: MemoryBus) -> list[tuple[FailureKind, str, int]]:
+    """Where each stood among what others than the owner wrote: its barriers come when its gate opens."""
     found = [decode(TopicKind.DLQ, record.header) for record in records_in(bus, DLQ)]
-    return sorted((each.reason, each.topic, each.offset) for each in found)
+    barriers = {name: barriers_in(bus, name) for name in (REQUESTS, ATTEMPTS)}
+    return sorted(
+        (each.reason, each.topic, each.offset - sum(at < each.offset for at in barriers[each.topic]))
+        for each in found
+    )
+
+
+def barriers_in(bus: MemoryBus, name: str) -> list[int]:
+    return [
+        record.offset
+        for record in records_in(bus, name)
+        if record.partition == 0 and record.header == encode(Barrier())
+    ]
 
 
 def wanted(bad: list[tuple[Message, FailureKind]]) -> list[tuple[FailureKind, str, int]]:
@@ -132,15 +146,16 @@ def has_read(scheduler: Scheduler, bad: list[tuple[Message, FailureKind]]) -> bo
     if core is None or not core.state.open:
         return False
     finished = core.state.partitions.by_place[Place(REQUESTS, 0)].finished
-    read = core.state.attempts_read[0] >= there[ATTEMPTS] and there[REQUESTS] in finished
+    read = core.state.attempts_read[0] > there[ATTEMPTS] and there[REQUESTS] in finished
     return read and not core._endings.waiting
 
 
-def has_committed(database: str, bad: list[tuple[Message, FailureKind]]) -> bool:
+def has_committed(bus: MemoryBus, database: str, bad: list[tuple[Message, FailureKind]]) -> bool:
     """Whether result-delivery has passed them all."""
     stands = dict(rows(database, "SELECT topic, next_offset FROM positions WHERE partition = 0"))
     written = Counter(message.topic for message, _ in bad)
-    return bool(stands.get(REQUESTS, 0) > written[REQUESTS] and stands.get(ATTEMPTS, 0) >= written[ATTEMPTS])
+    attempts = written[ATTEMPTS] + len(barriers_in(bus, ATTEMPTS))
+    return bool(stands.get(REQUESTS, 0) > written[REQUESTS] and stands.get(ATTEMPTS, 0) >= attempts)
 
 
 def until(condition: Callable[[], bool], what: str, *turning: Callable[[], None]) -> None:
@@ -161,7 +176,7 @@ def test_each_bad_record_that_both_read_has_one_dead_letter(
     until(lambda: tracks(scheduler), "the honest request is known", scheduler.turn)
     produce(bus, [message for message, _ in BAD])
     both = (scheduler.turn, member.loop.turn)
-    until(lambda: has_read(scheduler, BAD) and has_committed(database, BAD), "both have read all", *both)
+    until(lambda: has_read(scheduler, BAD) and has_committed(bus, database, BAD), "both have read all", *both)
     assert letters(bus) == wanted(BAD)
     left = Counter(reason for _, reason in BAD) - Counter({K.FOREIGN_TENANT: 1, K.LYING_ATTEMPT: 2})
     assert {reason: member.metric("left_to_owner_total", reason=reason) for reason in left} == left
@@ -177,7 +192,7 @@ def test_what_only_the_owner_has_read_is_buried_once_when_result_delivery_comes(
     until(lambda: has_read(scheduler, BAD), "the owner has read all", scheduler.turn)
     assert letters(bus) == [each for each in wanted(BAD) if each[0] is not K.FOREIGN_TENANT]
     member = Member(bus, database)
-    until(lambda: has_committed(database, BAD), "so has result-delivery", member.loop.turn)
+    until(lambda: has_committed(bus, database, BAD), "so has result-delivery", member.loop.turn)
     assert letters(bus) == wanted(BAD)
     member.leave()
 
@@ -187,7 +202,7 @@ def test_what_only_result_delivery_has_read_is_buried_once_when_an_owner_comes(
 ) -> None:
     bad = [each for each in BAD if each not in KNOWN_TO_OWNER]
     produce(bus, [message for message, _ in bad])
-    until(lambda: has_committed(database, bad), "result-delivery has read all", member.loop.turn)
+    until(lambda: has_committed(bus, database, bad), "result-delivery has read all", member.loop.turn)
     assert letters(bus) == []
     scheduler = owner()
     until(lambda: has_read(scheduler, bad) and tracks(scheduler), "so has the owner", scheduler.turn)
