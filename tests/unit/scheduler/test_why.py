@@ -36,6 +36,7 @@ from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.decisions.which_gate_is_closed import Gates, Slots, which_gates
+from headrace.scheduler.state.frozen import Hold
 from headrace.scheduler.state.suspects import Apart
 from headrace.scheduler.state.tracked import Phase
 from tests.support.scheduler.case import BOOT, KEY, Case
@@ -114,6 +115,21 @@ def test_full_slots_and_who_is_ahead_are_told_with_the_limit_and_what_is_taken()
     assert found.share is not None
     assert (found.share.weight, found.share.waiting_weight, found.share.in_flight) == (1, 1, 4)
     assert (found.share.part_permille, found.share.tier_permille) == (1_000, 1_000)
+
+
+def test_who_is_frozen_goes_before_nobody() -> None:
+    case = started()
+    mine = [submit(case) for _ in range(6)]
+    case.run(300)
+    for tier in ("batch", "interactive"):
+        submit(case, "b", tier)
+    case.run(100)
+    found = why(case, mine[-1].id).ahead
+    assert found is not None
+    assert (found.own, found.others, found.tiers) == (1, 1, {"batch": 2, "interactive": 1})
+    holds = core_of(case).state.queue.frozen.holds
+    holds |= {Hold(None, "b"), Hold("interactive", None)}
+    assert why_at_once(case, mine[-1].id).ahead == Ahead(own=1, tiers={"batch": 1}, cost=2)
 
 
 def test_a_running_request_has_no_gate_and_nothing_ahead() -> None:

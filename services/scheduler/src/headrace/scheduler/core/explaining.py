@@ -77,7 +77,9 @@ class Explaining:
         account = self._state.accounts.seen(tier, tenant)
         counter = counter_at_turn(queue.counter_when_waiting(tier, tenant), account.share, own_cost)
         lines, (all_of_them, _) = queue.lines(tier, MOST_LINES), queue.tenants(tier)
-        found = [goes_before(line, tenant, counter) for line in lines if line.name != tenant]
+        frozen = queue.frozen
+        rivals = (line for line in lines if line.name != tenant and not frozen.has(tier, line.name))
+        found = [goes_before(line, tenant, counter) for line in rivals]
         going = [each for each in found if each.requests]
         scale = Fraction(all_of_them, max(1, len(lines)))
         requests, cost = (int(sum(each) * scale) for each in zip(*going, strict=True)) if going else (0, 0)
@@ -88,6 +90,7 @@ class Explaining:
         return [
             (name, Line(name, of.account.value, of.account.share, *queue.backlog_of_tier(name)))
             for name, of in accounts.tiers.items()
+            if not queue.frozen.has_tier(name)
         ]
 
     def _share(self, record: RequestRecord) -> Share:
