@@ -52,8 +52,13 @@ class Door:
             self._open.clear()
             return
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            loop = asyncio.get_running_loop()
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+            # asyncio leaves open for ever what it accepted just before its server closes: let that begin first.
+            await asyncio.sleep(0)
+            server.close()
         for writer in list(self._writers):
             _reset(writer)
 
@@ -61,7 +66,7 @@ class Door:
         """End all of it."""
         self._closed = True
         await self.shut(Cut.SLAMMED)
-        await asyncio.sleep(0)  # what was accepted just now begins, and sees that it is too late
+        self._open.set()  # whoever waits at a silent door sees that it is too late
         for task in list(self._passing):
             task.cancel()
         await asyncio.gather(*self._passing, return_exceptions=True)
@@ -114,6 +119,12 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
+async def _all_over() -> None:
+    """Waits until nothing else is under way in this loop."""
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+    await asyncio.sleep(0)  # an aborted transport closes its socket one round later
+
+
 class FaultProxy:
     """All doors, in a thread of their own. A context manager."""
 
@@ -129,6 +140,7 @@ class FaultProxy:
     def __exit__(self, *_: object) -> None:
         for door in self._doors.values():
             self._do(door.close())
+        self._do(_all_over())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -1,6 +1,8 @@
 """The fault proxy passes bytes, swallows them while it is silent, and resets and refuses while it is slammed."""
 
+import gc
 import socket
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.fault_proxy import Cut, FaultProxy
 
 SHORT_S, LONG_S = 0.2, 10.0
+ROUNDS, CALLERS = 30, 20
 
 
 @pytest.fixture
@@ -98,3 +101,15 @@ def test_an_upstream_that_does_not_listen_is_a_reset(proxy: FaultProxy, upstream
         socket.create_connection((LOOPBACK, port), timeout=LONG_S) as here,
     ):
         here.recv(10)
+
+
+def test_a_proxy_that_stops_while_callers_connect_leaves_nothing_open(upstream: socket.socket) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(ROUNDS):
+            with FaultProxy() as proxy:
+                port = proxy.door(upstream.getsockname()[1])
+                callers = [socket.create_connection((LOOPBACK, port), timeout=LONG_S) for _ in range(CALLERS)]
+            for caller in callers:
+                caller.close()
+            gc.collect()
