@@ -4,11 +4,9 @@ Each of librdkafka's clients has some five threads and megabytes of buffers, and
 change of owner.
 """
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from headrace.bus.ports import START, BusError, FencedError, FencedState
 from headrace.contracts.topics import TOPICS, Topic, TopicKind
 from headrace.devkit.ports import LOOPBACK
 from tests.support.eventually import eventually
+from tests.support.leftovers import client_threads, without_collector
 
 pytestmark = pytest.mark.kafka
 NOBODY = f"{LOOPBACK}:1"
@@ -27,10 +26,8 @@ NOBODY = f"{LOOPBACK}:1"
 
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+    with without_collector():
+        yield
 
 
 @pytest.fixture
@@ -44,15 +41,6 @@ def place(bus: KafkaBus, prefix: str) -> Place:
     topics.create([Topic(f"{prefix}log", TOPICS[TopicKind.WORK], 1, 1, 1)])
     topics.close()
     return Place(f"{prefix}log", 0)
-
-
-def client_threads() -> int:
-    """Threads of librdkafka in this process."""
-    found = 0
-    for path in Path("/proc/self/task").glob("*/comm"):
-        with suppress(OSError):  # it has ended meanwhile
-            found += path.read_text().startswith("rdk:")
-    return found
 
 
 def assert_leaves_no_thread(use: Callable[[], None]) -> None:

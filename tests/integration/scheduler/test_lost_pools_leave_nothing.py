@@ -1,14 +1,13 @@
 """Who loses a pool again and again keeps no client of it: threads and memory would grow with every change of owner."""
 
-import gc
 from collections.abc import Iterator
 
 import pytest
 
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.service import Scheduler
-from tests.integration.bus.test_clients_are_let_go import client_threads
 from tests.support.eventually import eventually
+from tests.support.leftovers import client_threads, without_collector
 from tests.support.scheduler.live import Pool, turn_until
 
 CHANGES = 4
@@ -16,11 +15,8 @@ CHANGES = 4
 
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
-    """It would find them some day; or in a thread of the client's own, which ends the process."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+    with without_collector():
+        yield
 
 
 def owns(scheduler: Scheduler) -> bool:

@@ -90,26 +90,27 @@ def nobody_knows_that_it_waits(patches: Patches) -> None:
 
 
 def a_payload_on_its_way_stops_the_queue(patches: Patches) -> None:
-    right = FairQueue._next_tenant
+    right = FairQueue._next_of
 
-    def next_tenant(self: FairQueue, name: str, tier: Any, slots: int) -> str | None:
+    def next_of(self: FairQueue, name: str, tier: Any, slots: int) -> Tracked | None:
         least = self._least_tenant(name, tier)
         return None if self._first_of(name, least) is None else right(self, name, tier, slots)
 
-    patches.set(FairQueue, "_next_tenant", next_tenant)
+    patches.set(FairQueue, "_next_of", next_of)
 
 
 def who_is_not_read_loses_its_turn(patches: Patches) -> None:
-    right = FairQueue._next_tenant
+    right = FairQueue._next_of
 
-    def next_tenant(self: FairQueue, name: str, tier: Any, slots: int) -> str | None:
-        chosen = right(self, name, tier, slots)
-        for tenant in list(tier.tenants) if chosen is not None else ():
-            if self._first_of(name, tenant) is None:
-                self._accounts.lift(name, tenant, self._accounts.of(name, chosen or "").value)
-        return chosen
+    def next_of(self: FairQueue, name: str, tier: Any, slots: int) -> Tracked | None:
+        found = right(self, name, tier, slots)
+        if found is not None:
+            to = self._accounts.of(name, found.record.tenant).value
+            for tenant in [each for each in tier.tenants if self._first_of(name, each) is None]:
+                self._accounts.lift(name, tenant, to)
+        return found
 
-    patches.set(FairQueue, "_next_tenant", next_tenant)
+    patches.set(FairQueue, "_next_of", next_of)
 
 
 def who_is_in_memory_goes_first(patches: Patches) -> None:

@@ -8,6 +8,7 @@ from headrace.scheduler.state import account, accounts, fair_queue, frozen
 from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
+from headrace.scheduler.state.tracked import Tracked
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _BOUNDS = "test_fair_bounds::test_tenants_stay_within_the_bounds_and_no_slot_idles"
@@ -18,11 +19,11 @@ _BLINKING = "test_fair_bounds::test_a_tier_gets_its_share_while_others_blink_on_
 
 
 def the_greatest_counter_goes_first(patches: Patches) -> None:
-    def most_served(self: FairQueue, name: str, tier: Any, _slots: int) -> str:
+    def most_served(self: FairQueue, name: str, tier: Any, _slots: int) -> Tracked | None:
         tenants: dict[str, Any] = tier.tenants
-        return max(tenants, key=lambda tenant: self._accounts.of(name, tenant).value)
+        return self._first_of(name, max(tenants, key=lambda tenant: self._accounts.of(name, tenant).value))
 
-    patches.set(FairQueue, "_next_tenant", most_served)
+    patches.set(FairQueue, "_next_of", most_served)
 
 
 def the_greatest_tag_goes_first(patches: Patches) -> None:

@@ -61,10 +61,10 @@ class Received:
 def message_of(
     place: Place,
     record: AnyRecord,
-    value: bytes = b"",
+    value: bytes | None = b"",
     *,
     key: bytes | None = None,
     trace: Headers = (),
 ) -> Message:
-    """A message that carries this record in its `headrace` header, with trace headers beside it."""
+    """A message that carries this record in its `headrace` header, trace headers beside it; without value, a tombstone."""
     return Message(place.topic, place.partition, value, ((HEADER, encode(record)), *trace), key)

@@ -19,6 +19,9 @@ KeyHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
 
+SERVICE_UNIT = 1_000_000
+"""Costs are counted in micro service units: so many are one unit, as operators see it."""
+
 
 class TierPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A class of service: its weight, the share of work it is sure of, and how long a request may wait to start."""

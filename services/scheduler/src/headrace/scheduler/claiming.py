@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from headrace.bus.messages import Message, Place, message_of
+from headrace.bus.messages import Place, message_of
 from headrace.bus.ports import (
     Confirmation,
     EndsAsked,
@@ -103,8 +103,7 @@ class Claiming:
 
     def _send(self, due: BarrierSent, now: Now) -> None:
         """In `state`, which is compacted, under a key, and as a tombstone, so that it doesn't stay."""
-        made = message_of(due.place, Barrier(), key=_KEY)
-        message = Message(made.topic, made.partition, None, made.headers, made.key)
+        message = message_of(due.place, Barrier(), None, key=_KEY)
         try:
             self.warm.producer.send(message, due)
         except (QueueFullError, TooLargeError) as error:

@@ -93,18 +93,18 @@ def _order(
     selection_of(
         policy_of(settings), wall_ms=SystemClock().now().wall_ms, tier=tier, tenant=tenant
     )  # may refuse
-    patience = patience_of(within).total_seconds()
+    patience = patience_of(within)
     with logs_of(settings) as logs:
         logs.order(pool, (Freeze if freezes else Thaw)(tier=tier, tenant=tenant))
         asked_ms = SystemClock().now().wall_ms
-        deadline = monotonic() + patience
+        deadline = monotonic() + patience.total_seconds()
         while monotonic() < deadline:
             told = [each for each in _look(logs, pool) if tier in (None, each.tier)]
             if told and all(each.obeys(tenant, asked_ms, freezes=freezes) for each in told):
                 return
             sleep(_LOOK_AGAIN_S)
     raise Trouble(
-        f"the owner of {pool} hasn't obeyed within {render(patience_of(within))}; it will as soon as there is one: see "
+        f"the owner of {pool} hasn't obeyed within {render(patience)}; it will as soon as there is one: see "
         "`headrace pools show` and `headrace queue frozen`"
     )
 

@@ -10,11 +10,12 @@ import typer
 from headrace.cli.log_reading import Logs, logs_of
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
 from headrace.cli.pool_picture import PoolPicture, picture_of
+from headrace.cli.queue_filters import patience_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble, part
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.control import MovePool
-from headrace.contracts.durations import ms, parse, render
+from headrace.contracts.durations import ms, render
 from headrace.contracts.topics import TopicKind
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.settings_loading import load
@@ -58,7 +59,7 @@ def move(
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
     require_pool(settings, pool)
     _refuse_a_stranger(to)
-    patience = _patience(within)  # before anything is ordered
+    patience = patience_of(within)  # before anything is ordered
     with logs_of(settings) as logs:
         before = _look(logs, pool, SystemClock().now().wall_ms)
         _refuse_in_vain(before, to)
@@ -68,13 +69,6 @@ def move(
         say_json({"pool": pool, "from": before.owner, "to": to, "epoch": after.epoch, "took_ms": ms(took)})
     else:
         say(f"{pool} went from {before.owner or 'nobody'} to {to} in {render(took)}; epoch {after.epoch}")
-
-
-def _patience(within: str) -> timedelta:
-    try:
-        return parse(within)
-    except ValueError as error:
-        raise Trouble(f'--within is "{within}": {error}') from None
 
 
 def _refuse_a_stranger(to: str) -> None:

@@ -35,13 +35,12 @@ from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import CancelMatching
 from headrace.contracts.durations import render
+from headrace.contracts.policy import SERVICE_UNIT
 from headrace.contracts.selections import MOST_FOUND, Found, FoundRequest, Selection, Stage
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.settings import ServiceSettings
 
 _EXAMPLES = 10
-_UNIT = 1_000_000
-"""Micro service units in one."""
 Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
 
 
@@ -174,5 +173,5 @@ def _as_row(request: FoundRequest, wall_ms: int) -> tuple[str, ...]:
         render(age),
         str(request.attempts),
         str(request.priority),
-        str(-(-request.cost // _UNIT)),
+        str(-(-request.cost // SERVICE_UNIT)),
     )

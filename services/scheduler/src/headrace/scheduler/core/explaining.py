@@ -7,6 +7,7 @@ bounded, however much waits.
 from fractions import Fraction
 
 from headrace.contracts.explanations import Ahead, Basis, RateFrom, Share, Why
+from headrace.contracts.policy import SERVICE_UNIT
 from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.gates_now import GatesNow
@@ -19,8 +20,6 @@ from headrace.scheduler.state.tracked import Phase, Tracked
 
 MOST_LINES = 2_048
 """Tenants that are looked at one by one; of more, so many evenly spaced ones stand for all."""
-_UNIT = 1_000_000
-"""Micro service units in one."""
 
 
 class Explaining:
@@ -67,7 +66,7 @@ class Explaining:
             others=others.requests,
             tenants=tenants,
             tiers={name: going.requests for name, going in tiers.items() if going.requests},
-            cost=-(-sum(going.cost for going in tiers.values()) // _UNIT),
+            cost=-(-sum(going.cost for going in tiers.values()) // SERVICE_UNIT),
             exact=own.exact and exact,
         )
 
@@ -104,8 +103,8 @@ class Explaining:
             part_permille=int(1_000 * state.queue.share(tier, tenant)),
             tier_permille=int(1_000 * state.queue.share_of_tier(tier)),
             got_permille=min(1_000, 1_000 * served.of_tenant(tier, tenant) // max(1, served.total)),
-            served_milli=self._rates.served_by_tenant(tier, tenant) * 1_000 // _UNIT,
-            pool_served_milli=self._rates.of_pool() * 1_000 // _UNIT,
+            served_milli=self._rates.served_by_tenant(tier, tenant) * 1_000 // SERVICE_UNIT,
+            pool_served_milli=self._rates.of_pool() * 1_000 // SERVICE_UNIT,
             in_flight=state.accounts.seen(tier, tenant).in_flight,
         )
 
@@ -126,9 +125,9 @@ class Explaining:
             answers=answers,
             choices=record.choices,
             max_tokens=record.max_tokens,
-            cost=-(-self._estimating.charge_of(record) // _UNIT),
+            cost=-(-self._estimating.charge_of(record) // SERVICE_UNIT),
             takes_ms=mean_ms,
             takes_most_ms=most_ms,
-            rate_milli=rate * 1_000 // _UNIT,
+            rate_milli=rate * 1_000 // SERVICE_UNIT,
             rate_from=RateFrom.SERVED if own else RateFrom.SHARE if rate else RateFrom.NOTHING,
         )

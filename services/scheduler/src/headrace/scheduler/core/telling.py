@@ -12,14 +12,12 @@ from heapq import nlargest
 from headrace.bus.messages import message_of
 from headrace.contracts.durations import ms
 from headrace.contracts.observations import MOST_TENANTS_TOLD, QueueState, TenantQueue
+from headrace.contracts.policy import SERVICE_UNIT
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.decisions.how_much_may_wait import may_wait, most_done, served_in_time
 from headrace.scheduler.state.pace import Pace
-
-_UNIT = 1_000_000
-"""Micro service units in one."""
 
 
 class Telling:
@@ -65,9 +63,9 @@ class Telling:
             rate_milli=self._rates.rate_milli(),
             accepting=fits is None or waiting.cost <= fits,
             paused_partitions=len(paused),
-            backlog=waiting.cost // _UNIT,
-            may_wait=None if fits is None else -(-fits // _UNIT),
-            served_milli=self._rates.of_tier(tier) * 1_000 // _UNIT,
+            backlog=waiting.cost // SERVICE_UNIT,
+            may_wait=None if fits is None else -(-fits // SERVICE_UNIT),
+            served_milli=self._rates.of_tier(tier) * 1_000 // SERVICE_UNIT,
             spilled=state.spilled.count_of_tier(tier),
             frozen=state.queue.frozen.has_tier(tier),
             frozen_tenants=state.queue.frozen.tenants_of(tier)[:MOST_TENANTS_TOLD],
@@ -107,10 +105,10 @@ class Telling:
         return TenantQueue(
             tenant=tenant,
             depth=requests,
-            backlog=cost // _UNIT,
-            may_wait=-(-fits // _UNIT),
-            fair_share=-(-fair // _UNIT),
-            served_milli=self._rates.of_tenant(tier, tenant) * 1_000 // _UNIT,
+            backlog=cost // SERVICE_UNIT,
+            may_wait=-(-fits // SERVICE_UNIT),
+            fair_share=-(-fair // SERVICE_UNIT),
+            served_milli=self._rates.of_tenant(tier, tenant) * 1_000 // SERVICE_UNIT,
         )
 
     def _part(self, served: int, in_flight: int) -> Fraction:

@@ -6,7 +6,6 @@ state.spilled; its charge doesn't change while it waits. Who must be read again 
 """
 
 from collections.abc import Iterator, Set
-from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
@@ -17,21 +16,21 @@ from headrace.scheduler.decisions.which_flow import NO_KEY
 from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.ahead import Before, before, with_turns
+from headrace.scheduler.state.backlogs import Backlogs
 from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.frozen import HeldBack
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
-from headrace.scheduler.state.tenant_queue import FlowQueue, TenantQueue, TierQueue, Waiting
+from headrace.scheduler.state.tenant_queue import FlowQueue, TenantQueue, TierQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
-class FairQueue:
+class FairQueue(Backlogs):
     """Waiting requests of one pool."""
 
     def __init__(self, accounts: Accounts, spilled: Spilled) -> None:
-        self._accounts, self._spilled = accounts, spilled
-        self._tiers = {name: TierQueue() for name in accounts.tiers}
-        self._entries = 0
+        super().__init__(accounts)
+        self._spilled, self._entries = spilled, 0
         self.frozen = HeldBack(self._tiers, accounts)
         self.hungry: dict[Whose, None] = {}
         """Tenants that have spilled, and of whom something came or went since somebody looked last."""
@@ -125,10 +124,9 @@ class FairQueue:
             if tier.waiting and name not in closed and not self.frozen.has_tier(name)
         }
         while (chosen := pick_tier(tags)) is not None:
-            tier = self._tiers[chosen]
-            tenant = self._next_tenant(chosen, tier, slots)
-            if tenant is not None:
-                return self._first_of(chosen, tenant)
+            found = self._next_of(chosen, self._tiers[chosen], slots)
+            if found is not None:
+                return found
             del tags[chosen]
         return None
 
@@ -190,48 +188,6 @@ class FairQueue:
         counter = self._accounts.seen(tier, tenant).value
         return counter if tenant in self._tiers[tier].tenants else max(counter, self._floor(tier))
 
-    def tenants(self, tier: str) -> tuple[int, int]:
-        """How many tenants wait in a tier, and their weight together."""
-        return len(self._tiers[tier].tenants), self._tiers[tier].weight
-
-    def backlog(self, tier: str, tenant: str) -> Waiting:
-        """What of a tenant waits in a tier."""
-        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
-        return Waiting(queue.waiting, queue.cost)
-
-    def backlog_of_tier(self, tier: str) -> Waiting:
-        """What waits in a tier."""
-        return Waiting(self._tiers[tier].waiting, self._tiers[tier].cost)
-
-    def backlog_of_all(self) -> Waiting:
-        """What waits in the pool."""
-        tiers = self._tiers.values()
-        return Waiting(sum(tier.waiting for tier in tiers), sum(tier.cost for tier in tiers))
-
-    def backlogs(self, tier: str) -> dict[str, Waiting]:
-        """What of each tenant waits in a tier; only those of whom something does."""
-        return {name: Waiting(of.waiting, of.cost) for name, of in self._tiers[tier].tenants.items()}
-
-    def share_of_tier(self, tier: str) -> Fraction:
-        """The part of the pool's work that a tier gets while it waits with the tiers that wait now."""
-        shares = {name: self._accounts.tiers[name].account.share for name in self._tiers}
-        busy = sum(shares[name] for name, queue in self._tiers.items() if queue.waiting or name == tier)
-        return shares[tier] / busy
-
-    def share(self, tier: str, tenant: str) -> Fraction:
-        """The part of the pool's work that a tenant gets in a tier while it waits there with those who wait now."""
-        queue, weight = self._tiers[tier], self._accounts.weight_of(tenant)
-        others = queue.weight - (weight if tenant in queue.tenants else 0)
-        return self.share_of_tier(tier) * weight / (others + weight)
-
-    def depth(self, tier: str) -> int:
-        """How many wait in a tier."""
-        return self._tiers[tier].waiting
-
-    def backlogged(self) -> dict[str, set[str]]:
-        """Tenants with waiting requests, by tier."""
-        return {name: set(tier.tenants) for name, tier in self._tiers.items()}
-
     def _lift(self, name: str, tenant: str) -> None:
         self._accounts.lift(name, tenant, self._floor(name))
 
@@ -259,26 +215,35 @@ class FairQueue:
             each.waiting += 1
             each.cost += request.charge
 
-    def _next_tenant(self, name: str, tier: TierQueue, slots: int) -> str | None:
-        """None: all who may be served must be read again first."""
-        chosen, passed, unread = None, dict[str, int](), dict[str, int]()
-        while chosen is None and len(passed) + len(unread) < len(tier.tenants):
+    def _next_of(self, name: str, tier: TierQueue, slots: int) -> Tracked | None:
+        """What is next in a tier; None: all who may be served must be read again first."""
+        passed, unread = dict[str, int](), dict[str, int]()
+        found = self._least_of(name, tier, slots, passed, unread)
+        if not passed and not unread:
+            return found
+        if found is None:  # no other can be served now, as after slots were lost: then it is no limit
+            may = (self._first_of(name, each) for each in passed if not self.frozen.has(name, each))
+            found = next(filter(None, may), None)
+        for tenant, counter in (passed | unread).items():
+            heappush(tier.heap, (counter, tenant))
+        if found is not None:
+            for tenant in passed:
+                self._accounts.lift(name, tenant, self._accounts.of(name, found.record.tenant).value)
+        return found
+
+    def _least_of(
+        self, name: str, tier: TierQueue, slots: int, passed: dict[str, int], unread: dict[str, int]
+    ) -> Tracked | None:
+        """What is next of the least tenant that may be served; those before it are off the heap, and noted."""
+        while len(passed) + len(unread) < len(tier.tenants):
             least = self._least_tenant(name, tier)
             if self.frozen.passes_over(name, least, slots):
                 passed[least] = heappop(tier.heap)[0]
-            elif self._first_of(name, least) is None:
-                unread[least] = heappop(tier.heap)[0]
+            elif (found := self._first_of(name, least)) is not None:
+                return found
             else:
-                chosen = least
-        if chosen is None:  # no other can be served now, as after slots were lost: then it is no limit
-            may = (each for each in passed if self._first_of(name, each) and not self.frozen.has(name, each))
-            chosen = next(may, None)
-        for tenant, counter in (passed | unread).items():
-            heappush(tier.heap, (counter, tenant))
-        if chosen is not None:
-            for tenant in passed:
-                self._accounts.lift(name, tenant, self._accounts.of(name, chosen).value)
-        return chosen
+                unread[least] = heappop(tier.heap)[0]
+        return None
 
     def _least_tenant(self, name: str, tier: TierQueue) -> str:
         while True:

@@ -32,7 +32,7 @@ class Frozen:
 
     def has_tier(self, tier: str) -> bool:
         """Whether a whole tier is frozen."""
-        return Hold(tier, None) in self.holds or Hold(None, None) in self.holds
+        return bool(self.holds) and (Hold(tier, None) in self.holds or Hold(None, None) in self.holds)
 
     def has(self, tier: str, tenant: str) -> bool:
         """Whether a tenant's requests in a tier are frozen, for whatever reason."""

@@ -1,0 +1,59 @@
+"""How much waits in a pool, of whom, and to what part of the work that entitles: the half of state.fair_queue that tells.
+
+Invariant: what is counted here is what waits, in memory and spilled; a tier or a tenant of whom nothing waits has no part.
+"""
+
+from fractions import Fraction
+
+from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.tenant_queue import TenantQueue, TierQueue, Waiting
+
+
+class Backlogs:
+    """The tiers of one pool, and in them the tenants that wait."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._tiers = {name: TierQueue() for name in accounts.tiers}
+
+    def tenants(self, tier: str) -> tuple[int, int]:
+        """How many tenants wait in a tier, and their weight together."""
+        return len(self._tiers[tier].tenants), self._tiers[tier].weight
+
+    def backlog(self, tier: str, tenant: str) -> Waiting:
+        """What of a tenant waits in a tier."""
+        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
+        return Waiting(queue.waiting, queue.cost)
+
+    def backlog_of_tier(self, tier: str) -> Waiting:
+        """What waits in a tier."""
+        return Waiting(self._tiers[tier].waiting, self._tiers[tier].cost)
+
+    def backlog_of_all(self) -> Waiting:
+        """What waits in the pool."""
+        tiers = self._tiers.values()
+        return Waiting(sum(tier.waiting for tier in tiers), sum(tier.cost for tier in tiers))
+
+    def backlogs(self, tier: str) -> dict[str, Waiting]:
+        """What of each tenant waits in a tier; only those of whom something does."""
+        return {name: Waiting(of.waiting, of.cost) for name, of in self._tiers[tier].tenants.items()}
+
+    def share_of_tier(self, tier: str) -> Fraction:
+        """The part of the pool's work that a tier gets while it waits with the tiers that wait now."""
+        shares = {name: self._accounts.tiers[name].account.share for name in self._tiers}
+        busy = sum(shares[name] for name, queue in self._tiers.items() if queue.waiting or name == tier)
+        return shares[tier] / busy
+
+    def share(self, tier: str, tenant: str) -> Fraction:
+        """The part of the pool's work that a tenant gets in a tier while it waits there with those who wait now."""
+        queue, weight = self._tiers[tier], self._accounts.weight_of(tenant)
+        others = queue.weight - (weight if tenant in queue.tenants else 0)
+        return self.share_of_tier(tier) * weight / (others + weight)
+
+    def depth(self, tier: str) -> int:
+        """How many wait in a tier."""
+        return self._tiers[tier].waiting
+
+    def backlogged(self) -> dict[str, set[str]]:
+        """Tenants with waiting requests, by tier."""
+        return {name: set(tier.tenants) for name, tier in self._tiers.items()}
