@@ -1,5 +1,7 @@
 """A request id is genuine to its tenant alone, and says where the request lives."""
 
+from base64 import b32decode, b32encode
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +106,36 @@ def test_whatever_is_no_id_is_malformed_and_nothing_worse(text: str) -> None:
 def test_one_request_has_one_spelling(spoilt: str) -> None:
     with pytest.raises(MalformedIdError):
         read_request_id(spoilt)
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz234567", max_size=120))
+def test_what_is_read_is_what_base32_says(digits: str) -> None:
+    try:
+        raw = b32decode(digits.upper() + "=" * (-len(digits) % 8))
+    except ValueError:
+        raw = b""
+    canonical = b32encode(raw).decode().rstrip("=").lower() == digits
+    try:
+        found = read_request_id(REQUEST_PREFIX + digits)
+    except MalformedIdError:
+        assert not canonical or not is_address(raw)
+    else:
+        assert canonical
+        assert raw[16:18] == found.partition.to_bytes(2, "big")
+
+
+def is_address(raw: bytes) -> bool:
+    """Whether these bytes are of a request id's form, but for what its names may say."""
+    at, ends = 18, len(raw) - 10
+    for _ in ("pool", "tier"):
+        if at >= ends or not raw[at]:
+            return False
+        try:
+            raw[at + 1 : at + 1 + raw[at]].decode()
+        except UnicodeDecodeError:
+            return False
+        at += 1 + raw[at]
+    return at == ends
 
 
 def test_names_that_do_not_fit_are_refused() -> None:

@@ -47,7 +47,7 @@ def learnt(lengths: AnswerLengths, answers: Iterable[int], **like: str) -> Lengt
 
 def test_a_charge_is_the_prompt_and_the_mean_answer_within_the_cap_for_each_choice() -> None:
     def cost(cap: int | None, choices: int = 1, **more: object) -> int:
-        return expected_cost(record(cap, choices, **more), Length(5, 9), WEIGHTS)
+        return expected_cost(record(cap, choices, **more), 5, WEIGHTS)
 
     assert [cost(None), cost(2), cost(100)] == [130, 70, 130]
     assert [cost(None, 3), cost(6, 3), cost(4, 3)] == [330, 150, 150], "a cap is over all choices"

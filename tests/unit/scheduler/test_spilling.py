@@ -351,11 +351,11 @@ def it_stops(how: str) -> None:
     offset = next(n for n, each in enumerate(log) if records[4].id.encode() in (each.header or b""))
     if how == "another":
         other = msgspec.structs.replace(records[4], id=records[4].id[:-1] + "x")
-        log[offset] = replace(log[offset], headers=((HEADER, encode(other)),))
+        log[offset] = msgspec.structs.replace(log[offset], headers=((HEADER, encode(other)),))
     elif how == "garbage":
-        log[offset] = replace(log[offset], headers=((HEADER, b"{"),))
+        log[offset] = msgspec.structs.replace(log[offset], headers=((HEADER, b"{"),))
     else:
-        log[offset] = replace(log[offset], offset=10**9)
+        log[offset] = msgspec.structs.replace(log[offset], offset=10**9)
     flood.limit = 4
     flood.run(1_000)
     assert flood.owner.stopped is not None

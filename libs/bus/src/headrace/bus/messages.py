@@ -1,7 +1,11 @@
-"""What goes onto a log and what comes off it. Used by every adapter of the bus and by whoever reads or writes a topic."""
+"""What goes onto a log and what comes off it. Used by every adapter of the bus and by whoever reads or writes a topic.
 
-from dataclasses import dataclass
+Structs, since one of each is made for every record: a frozen dataclass takes ten times as long.
+"""
+
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.contracts.codec import HEADER, AnyRecord, encode, find_header
 
@@ -15,8 +19,7 @@ class Place(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """What is to be written. The partition is always named: no client's default partitioner decides anything here."""
 
     topic: str
@@ -31,8 +34,7 @@ class Message:
         return Place(self.topic, self.partition)
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     """What was read. A `value` of None is a tombstone; empty bytes are not. `timestamp_ms` is the broker's, Unix ms.
 
     `leader_epoch` counts the leaders that the partition has had; None where the client doesn't tell.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from msgspec import Struct
+
 from headrace.bus import asking, errors, rereads
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.topics import Topic
@@ -40,8 +42,7 @@ END = -1
 """As a position: after the last record at the moment of the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
+class Confirmation(Struct, frozen=True):
     """What became of a send: `offset` when it is in the log; else `error`, with `unknown` when it may be there."""
 
     token: object

@@ -5,9 +5,10 @@ can tell a genuine id of this tenant from a forged or a foreign one without aski
 """
 
 import hmac
-from base64 import b32decode, b32encode
-from binascii import Error as BinasciiError
+import re
+from base64 import b32encode
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, NamedTuple
 
@@ -17,6 +18,11 @@ REQUEST_PREFIX = "req_"
 MAX_NAME = 32
 _UUID_BYTES, _MAC_BYTES, _RANDOM_BYTES = 16, 10, 10
 _MIN_BYTES = _UUID_BYTES + 2 + 1 + 1 + _MAC_BYTES
+_BASE32 = re.compile(r"req_([a-z2-7]+)", re.ASCII)
+_AS_DIGITS = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
+"""RFC 4648's base32 to the digits of a number to base 32, which C reads: base64.b32decode takes 30 times as long, and the
+scheduler reads two ids for each request.
+"""
 
 
 class MalformedIdError(ValueError):
@@ -65,7 +71,7 @@ def mint_request_id(
     key: bytes, *, tenant: str, pool: str, tier: str, partition: int, wall_ms: int, random: bytes
 ) -> str:
     """`req_` + lower-case base32 of (UUIDv7, partition, pool, tier, MAC). Raises ValueError on an overlong name."""
-    body = uuid7(wall_ms, random) + partition.to_bytes(2, "big") + _name(pool) + _name(tier)
+    body = uuid7(wall_ms, random) + _place(pool, tier, partition)
     return REQUEST_PREFIX + b32encode(body + _mac(key, body, tenant)).decode().rstrip("=").lower()
 
 
@@ -77,10 +83,10 @@ def read_request_id(request_id: str) -> RequestAddress:
 def names_place(request_id: str, *, pool: str, tier: str, partition: int) -> bool:
     """Whether the id says, unverified, that its request lives there; false where it is no request id at all."""
     try:
-        address = read_request_id(request_id)
-    except MalformedIdError:
+        body, _ = _body_and_mac(request_id)
+        return body[_UUID_BYTES:] == _place(pool, tier, partition)
+    except ValueError:
         return False
-    return (address.pool, address.tier, address.partition) == (pool, tier, partition)
 
 
 def verify_request_id(key: bytes, request_id: str, tenant: str) -> RequestAddress | None:
@@ -91,6 +97,11 @@ def verify_request_id(key: bytes, request_id: str, tenant: str) -> RequestAddres
     except MalformedIdError:
         return None
     return address if hmac.compare_digest(mac, _mac(key, body, tenant)) else None
+
+
+@lru_cache(maxsize=4096)
+def _place(pool: str, tier: str, partition: int) -> bytes:
+    return partition.to_bytes(2, "big") + _name(pool) + _name(tier)
 
 
 def _name(name: str) -> bytes:
@@ -105,14 +116,15 @@ def _mac(key: bytes, body: bytes, tenant: str) -> bytes:
 
 
 def _body_and_mac(request_id: str) -> tuple[bytes, bytes]:
-    text = request_id.removeprefix(REQUEST_PREFIX)
-    try:
-        raw = b32decode(text.upper() + "=" * (-len(text) % 8))
-    except (BinasciiError, ValueError) as error:
-        raise MalformedIdError(f"not a request id: {request_id[:100]!r}") from error
-    canonical = b32encode(raw).decode().rstrip("=").lower()
-    if len(raw) < _MIN_BYTES or request_id != REQUEST_PREFIX + canonical:
+    found = _BASE32.fullmatch(request_id)
+    if found is None:
         raise MalformedIdError(f"not a request id: {request_id[:100]!r}")
+    digits = found[1]
+    size, spare = divmod(5 * len(digits), 8)
+    number = int(digits.translate(_AS_DIGITS), 32)
+    if size < _MIN_BYTES or spare >= 5 or number & (1 << spare) - 1:  # another text for the same bytes
+        raise MalformedIdError(f"not a request id: {request_id[:100]!r}")
+    raw = (number >> spare).to_bytes(size, "big")
     return raw[:-_MAC_BYTES], raw[-_MAC_BYTES:]
 
 

@@ -44,7 +44,7 @@ def lie_in_attempt(record: AttemptRecord, *, pool: str, tier: str | None, partit
 
 def holds_nul(*texts: str | None) -> bool:
     """Whether one has a NUL character: PostgreSQL stores none, so such a record would block its partition for ever."""
-    return any("\0" in text for text in texts if text)
+    return "\0" in "".join(filter(None, texts))
 
 
 def _place_of_attempt(record: AttemptRecord, pool: str, tier: str | None, partition: int) -> str | None:

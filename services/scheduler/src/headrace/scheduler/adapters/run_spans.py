@@ -3,8 +3,9 @@
 Invariant: where nobody collects traces the caller's headers go on unchanged, at no cost.
 """
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec import structs
 
 from headrace.bus.messages import Headers, Message
 from headrace.contracts.codec import TRACE_HEADERS, find_header
@@ -29,7 +30,11 @@ class RunSpans:
         waited = timedelta(milliseconds=send.waited_ms or 0)
         with self._tracing.process(send.message.topic, parent, waited) as span:
             here = traceparent_of(span)
-        return send.message if here is None else replace(send.message, headers=_with_parent(headers, here))
+        return (
+            send.message
+            if here is None
+            else structs.replace(send.message, headers=_with_parent(headers, here))
+        )
 
 
 def _with_parent(headers: Headers, traceparent: str) -> Headers:

@@ -4,8 +4,9 @@ Invariant: a checkpoint is one snapshot between two steps; its begin is the leas
 standing by and rebuilding, so nothing here is undone.
 """
 
-import dataclasses
 from datetime import timedelta
+
+import msgspec
 
 from headrace.bus.messages import Message, Place, message_of
 from headrace.contracts.checkpoints import (
@@ -226,4 +227,4 @@ class Checkpoints:
     def _forgotten(self, key: str) -> Message:
         """A tombstone as well: compaction drops the key in the end, and until then a reader is told why it is empty."""
         message = self._message(key, Forgotten(at_ms=self._state.now.wall_ms))
-        return dataclasses.replace(message, value=None)
+        return msgspec.structs.replace(message, value=None)

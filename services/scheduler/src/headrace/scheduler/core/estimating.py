@@ -41,7 +41,8 @@ class Estimating:
 
     def charge_of(self, record: RequestRecord) -> int:
         """What it is charged when it is dispatched now."""
-        return expected_cost(record, self.length_of(record), self._state.setting.pool_policy.cost)
+        mean = self._state.lengths.mean_of(alike(record))
+        return expected_cost(record, mean, self._state.setting.pool_policy.cost)
 
     def spent(self, record: AttemptRecord) -> int:
         """What an attempt that was begun has spent; where nobody said, what it was charged."""

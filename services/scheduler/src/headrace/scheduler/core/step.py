@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.ports import Confirmation, Run, RunRead
 from headrace.scheduler.core.counted import Counted
@@ -23,8 +25,7 @@ class Inputs:
     """Runs of `requests` that were to be read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     """A message to send; `token` comes back with its confirmation. `waited_ms`: for a `run`, how long its request waited."""
 
     token: object

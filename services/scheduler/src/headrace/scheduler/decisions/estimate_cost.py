@@ -44,9 +44,10 @@ def capped(length: Length, cap: int | None) -> Length:
     return length if cap is None else Length(min(length.mean, cap), min(length.most, cap))
 
 
-def expected_cost(record: RequestRecord, length: Length, weights: CostWeights) -> int:
-    """The charge at dispatch: the prompt's estimate, all uncached, and the mean answer in each choice."""
-    answer = capped(length, cap_of(record)).mean * max(1, record.choices)
+def expected_cost(record: RequestRecord, mean: int, weights: CostWeights) -> int:
+    """The charge at dispatch: the prompt's estimate, all uncached, and the mean answer, within its cap, in each choice."""
+    cap = cap_of(record)
+    answer = (mean if cap is None else min(mean, cap)) * max(1, record.choices)
     return max(1, record.prompt_tokens * weights.prompt + answer * weights.completion)
 
 

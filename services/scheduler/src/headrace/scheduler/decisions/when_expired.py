@@ -8,8 +8,9 @@ from headrace.contracts.failures import FailureKind
 
 def expires_ms(start_by_ms: int | None, finish_by_ms: int | None, *, waiting: bool) -> int | None:
     """The Unix ms at which it ends if nothing happens before; None: never by time."""
-    limits = [finish_by_ms] if not waiting else [start_by_ms, finish_by_ms]
-    return min((limit for limit in limits if limit is not None), default=None)
+    if start_by_ms is None or not waiting:
+        return finish_by_ms
+    return start_by_ms if finish_by_ms is None else min(start_by_ms, finish_by_ms)
 
 
 def expired_as(start_by_ms: int | None, finish_by_ms: int | None, wall_ms: int) -> FailureKind | None:

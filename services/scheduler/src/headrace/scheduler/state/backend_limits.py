@@ -90,7 +90,8 @@ class BackendLimits:
 
     def holds(self, in_flight: int) -> int | None:
         """It was given one more, and holds so many now. When the slot was freed that it takes; None: it had been free."""
-        self.requests = replace(self.requests, peak=max(self.requests.peak, in_flight))
+        if in_flight > self.requests.peak:
+            self.requests = replace(self.requests, peak=in_flight)
         free = max(1, self.limit - in_flight + 1)
         while len(self.freed) > free:  # ends that a lower limit left without a successor
             self.freed.popleft()

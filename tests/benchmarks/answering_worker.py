@@ -1,0 +1,98 @@
+"""A worker that answers each `run` at once and as fast as it can, for as long as it runs. Started by benchmarks.releases.
+
+python -m tests.benchmarks.answering_worker BOOTSTRAP PREFIX POLICY
+"""
+
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.bus.messages import Received, message_of
+from headrace.bus.ports import END
+from headrace.contracts.codec import decode
+from headrace.contracts.commands import Fence, Run
+from headrace.contracts.ids import AttemptId, boot_id
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.outcomes import AttemptRecord, Verdict
+from headrace.contracts.reports import Held, Report
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Times, Usage
+from headrace.runtime.policy_file import load_policy
+from tests.support.scheduler.live import Pool
+
+SLOTS, BATCH = 2_000, 1_000
+REPORT_S = 0.5
+
+
+class AnsweringWorker:
+    """Holds what it was given until the outcome is acknowledged. It writes no results: no scheduler reads them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool, self._epoch = pool, 0
+        self._producer = pool.bus.loop_producer("worker", delivery_timeout=timedelta(seconds=10))
+        self._reader = pool.bus.loop_reader("worker")
+        self._lane = pool.place(TopicKind.WORK, 0)
+        pool.assign(self._reader, {self._lane: END})
+        self._position = self._reader.position(self._lane)
+        self._boot = boot_id(pool.clock.now().wall_ms, b"w" * 10)
+        self._held: dict[AttemptId, Run] = {}
+        self._reported = 0.0
+
+    def turn(self) -> None:
+        """Obey, answer, report."""
+        wall_ms = self._pool.clock.now().wall_ms
+        for received in self._reader.read(BATCH, timedelta(milliseconds=5)):
+            self._position = received.offset + 1
+            self._obey(received, wall_ms)
+        for confirmation in self._producer.confirmations():
+            if isinstance(confirmation.token, AttemptId):
+                self._held.pop(confirmation.token, None)
+        if time.monotonic() - self._reported >= REPORT_S:
+            self._report()
+
+    def _obey(self, received: Received, wall_ms: int) -> None:
+        command = decode(TopicKind.WORK, received.header)
+        if isinstance(command, Fence):
+            self._epoch = max(self._epoch, command.epoch)
+            self._report()
+        elif isinstance(command, Run) and command.boot == self._boot:
+            self._held[command.attempt] = command
+            self._answer(command, wall_ms)
+
+    def _answer(self, run: Run, wall_ms: int) -> None:
+        request = run.request
+        outcome = AttemptRecord(
+            id=request.id, tenant=request.tenant, tier=request.tier, origin=run.origin, attempt=run.attempt,
+            attempts=run.attempts, verdict=Verdict.DONE, status=Status.SUCCEEDED, worker="w", boot=self._boot,
+            charge=run.charge, usage=Usage(prompt_tokens=200, completion_tokens=10), model="m",
+            times=Times(started_ms=wall_ms, first_token_ms=wall_ms, finished_ms=wall_ms),
+        )  # fmt: skip
+        place = self._pool.place(TopicKind.ATTEMPTS, request.partition)
+        self._producer.send(message_of(place, outcome), run.attempt)
+
+    def _report(self) -> None:
+        self._reported = time.monotonic()
+        held = tuple(
+            Held(
+                attempt=run.attempt, id=run.request.id, tenant=run.request.tenant, tier=run.request.tier,
+                origin=run.origin, attempts=run.attempts, charge=run.charge, running=True,
+            )
+            for run in self._held.values()
+        )  # fmt: skip
+        report = Report(
+            worker="w", boot=self._boot, epoch=self._epoch, lane=self._lane.partition, position=self._position,
+            limit=SLOTS, held=held,
+        )  # fmt: skip
+        self._producer.send(message_of(self._pool.place(TopicKind.WORKERS), report), None)
+
+
+def main(bootstrap: str, prefix: str, policy: str) -> None:
+    worker = AnsweringWorker(Pool(KafkaBus(KafkaConnection(bootstrap)), prefix, load_policy(Path(policy))))
+    while True:
+        worker.turn()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
