@@ -17,6 +17,7 @@ from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, CancelReason, Command, Run
 from headrace.contracts.durations import ms
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import TEXT_HEADER, KeptText
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord
 from headrace.contracts.policy import Policy, PoolPolicy, TopicPolicy
 from headrace.contracts.replies import Chunk
@@ -111,7 +112,15 @@ class Stage:
         await producer.stop()
 
     async def run(
-        self, body: bytes, *, trace: Any = (), finish_in: timedelta | None = None, **request: Any
+        self,
+        body: bytes,
+        *,
+        trace: Any = (),
+        finish_in: timedelta | None = None,
+        stoppable: bool = False,
+        text: KeptText | None = None,
+        kept: bytes = b"",
+        **request: Any,
     ) -> AttemptId:
         """Has the worker carry out one attempt."""
         report = (await self.reports())[-1]
@@ -129,8 +138,9 @@ class Stage:
         run = Run(
             epoch=1, boot=report.boot, attempt=AttemptId(1, self.sequence), attempts=1, charge=9, request=record,
             origin=Origin("requests.small.standard", PARTITION, self.sequence), dispatched_ms=now,
+            stoppable=stoppable, text=text,
         )  # fmt: skip
-        await self.send(run, body, trace)
+        await self.send(run, body, (*trace, (TEXT_HEADER, kept)) if kept else trace)
         return run.attempt
 
     async def cancel(self, attempt: AttemptId, reason: CancelReason = CancelReason.CALLER) -> None:

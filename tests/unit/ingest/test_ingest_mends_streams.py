@@ -94,7 +94,9 @@ def test_a_completion_is_mended_in_its_own_shape() -> None:
 
 
 def chunk(number: int, sequence: int = 1) -> Chunk:
-    return Chunk(id="r", attempt=AttemptId(1, sequence), number=number, characters=0, payload=Payload(size=0))
+    return Chunk(
+        id="r", attempt=AttemptId(1, sequence), number=number, characters=number + 1, payload=Payload(size=0)
+    )
 
 
 def test_chunks_are_shown_in_order_and_a_gap_ends_the_showing() -> None:
@@ -121,8 +123,44 @@ def test_an_attempt_that_showed_nothing_hides_no_restart() -> None:
 
 def test_a_resumed_reader_goes_on_behind_its_last_chunk() -> None:
     order = ChunkOrder()
-    order.resume(AttemptId(1, 1), 4)
+    order.resume(AttemptId(1, 1), 4, 50)
     assert [order.take(chunk(4)), order.take(chunk(5))] == [Shown.SKIP, Shown.RELAY]
+
+
+def goes_on(sequence: int, after: int, since: int, number: int = 1) -> Chunk:
+    """The first chunk of an attempt that goes on from another's text; each chunk brings a character."""
+    return msgspec.structs.replace(
+        chunk(number, sequence), characters=since + number, after=AttemptId(1, after), since=since
+    )
+
+
+def test_who_was_shown_what_an_attempt_goes_on_from_reads_on_without_a_restart() -> None:
+    order = ChunkOrder()
+    shown = [order.take(each) for each in (chunk(0), chunk(1), goes_on(2, 1, 2), goes_on(3, 2, 3))]
+    assert shown == [Shown.RELAY] * 4
+    assert order.is_whole(AttemptId(1, 3))
+    order = ChunkOrder()
+    order.resume(AttemptId(1, 1), 4, 5)
+    assert order.take(goes_on(2, 1, 5)) is Shown.RELAY
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        (),
+        (chunk(0),),
+        (chunk(0), chunk(1), chunk(2)),
+        (chunk(0), chunk(2)),
+        (chunk(0), chunk(0, 2), chunk(1, 2)),
+    ],
+    ids=["nothing", "less", "more", "a gap", "as much of another attempt"],
+)
+def test_who_was_shown_anything_else_gets_the_rest_from_what_is_stored(first: tuple[Chunk, ...]) -> None:
+    order = ChunkOrder()
+    for each in first:
+        order.take(each)
+    assert [order.take(each) for each in (goes_on(3, 1, 2), goes_on(3, 1, 2, 2))] == [Shown.SKIP] * 2
+    assert not order.is_whole(AttemptId(1, 3))
 
 
 @pytest.mark.parametrize(

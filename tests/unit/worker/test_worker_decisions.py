@@ -149,6 +149,17 @@ def test_a_backend_is_called_as_the_caller_asked_but_where_it_can_not_cancel(
     assert how_to_call(request, kind) == plan
 
 
+@pytest.mark.parametrize("kind", list(BackendKind))
+def test_what_may_be_stopped_is_streamed_upstream_and_a_caller_is_shown_what_it_asked_for(
+    kind: BackendKind,
+) -> None:
+    request = msgspec.structs.replace(run_of(1, boot="b").request, plain_text=True)
+    counted = kind is BackendKind.VLLM
+    assert how_to_call(request, kind, keeps=True) == CallPlan(streamed=True, relayed=False, counted=counted)
+    streamed = msgspec.structs.replace(request, stream=True)
+    assert how_to_call(streamed, kind, keeps=True) == CallPlan(streamed=True, relayed=True)
+
+
 ODD_TEXT = st.text(max_size=8) | st.sampled_from(['"', "\\", "}{", '\\"'])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**50), 2**50) | ODD_TEXT,
@@ -193,11 +204,13 @@ def _around(body: bytes, changed: bytes) -> tuple[bytes, bytes]:
 @given(OBJECTS)
 def test_usage_is_asked_for_and_other_stream_options_are_kept(fields: dict[str, object]) -> None:
     options = fields.get("stream_options")
-    changed = orjson.loads(with_usage(orjson.dumps(fields)))
-    if options is None or isinstance(options, dict):
-        assert changed == {**fields, "stream_options": {**(options or {}), "include_usage": True}}
-    else:
-        assert changed == fields
+    for all_along in (False, True):
+        changed = orjson.loads(with_usage(orjson.dumps(fields), all_along=all_along))
+        if options is None or isinstance(options, dict):
+            asked = {"include_usage": True} | ({"continuous_usage_stats": True} if all_along else {})
+            assert changed == {**fields, "stream_options": {**(options or {}), **asked}}
+        else:
+            assert changed == fields
 
 
 def test_duplicates_escapes_and_nested_members_do_not_confuse_the_editor() -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import KeptText
 from headrace.contracts.values import Count, Name, Origin, Port16, WallMs
 
 
@@ -86,7 +87,8 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     `deaths` are the keys of those of which it is a suspect; `suspect` says whether there are any, for people. `group`: with
     whom it is tried apart from all other work; None: it runs like any other. `gave_up`: no further attempt, it is to end with
     this kind. It is due at `due_ms`, `wait_ms` after its failure: nobody waits longer than that, whatever the next owner's
-    clock says. `preempted`: how often it gave its slot to a more urgent tier.
+    clock says. `preempted`: how often it gave its slot to a more urgent tier and lost what it had said, or had said nothing
+    new. `text`: what it goes on from, and `text_at`, where in `attempts` that stands.
     """
 
     id: str
@@ -100,6 +102,8 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     gave_up: FailureKind | None = None
     wait_ms: Count | None = None
     preempted: Count = 0
+    text: KeptText | None = None
+    text_at: Origin | None = None
 
 
 class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished"):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import KeptText
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Count, Mark, Origin, WallMs
 
@@ -26,7 +27,8 @@ class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
     """Carry out this attempt. The record's value is the request's payload: workers don't read `requests`.
 
     `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed. So is `trial`: how many suspects
-    of a death run at this worker now, and nothing else; 0: normal work.
+    of a death run at this worker now, and nothing else; 0: normal work. `stoppable`: its slot may be taken back for a more
+    urgent tier, so that the text so far is worth having. `text`: it has been stopped before, and goes on from there.
     """
 
     epoch: Count
@@ -38,6 +40,8 @@ class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
     charge: Count = 0
     dispatched_ms: WallMs | None = None
     trial: Count = 0
+    stoppable: bool = False
+    text: KeptText | None = None
 
 
 class Cancel(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel"):

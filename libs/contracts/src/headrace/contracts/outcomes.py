@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import KeptText
 from headrace.contracts.lifecycle import Status, is_terminal
 from headrace.contracts.values import (
     Count,
@@ -20,6 +21,7 @@ from headrace.contracts.values import (
     Payload,
     Port16,
     Times,
+    Tokens,
     Usage,
     WallMs,
 )
@@ -69,11 +71,13 @@ class ResultRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="r
 
 
 class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="attempt"):
-    """One finished attempt: settles fairness, frees capacity, feeds estimates and the ledger. No payload.
+    """One finished attempt: settles fairness, frees capacity, feeds estimates and the ledger. No payload, but for `text`.
 
     `charge` is what the scheduler charged at dispatch, in micro service units, echoed. `retry_ms` (RetryAt) is the earliest
     instant of the next try as far as the worker knows; `started` false: the backend never saw it. `model` is the name that
-    the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`.
+    the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`. `usage` is what
+    this attempt spent; where it went on from a kept text, `before` is the tokens of that. `text` (RetryAt): what was said so
+    far is kept, and is the record's value.
     """
 
     id: Mark
@@ -94,3 +98,5 @@ class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="
     times: Times = Times()
     model: Name | None = None
     trial: Count = 0
+    before: Tokens = 0
+    text: KeptText | None = None

@@ -17,6 +17,8 @@ class Chunk(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chunk"):
 
     `number` counts an attempt's chunks from 0; `characters` is the length of the text (all choices) after this chunk.
     Readers follow the highest attempt; a gap in `number` means that a chunk was lost and the stored text must mend it.
+    `after`: this attempt goes on from the text of that one, its first `since` characters. They count as its chunk 0, so that
+    the first that is sent is 1: who has been shown exactly these reads on, to all others a chunk is missing.
     """
 
     id: str
@@ -24,6 +26,8 @@ class Chunk(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chunk"):
     number: Count
     characters: Count
     payload: Payload
+    after: AttemptId | None = None
+    since: Count = 0
 
 
 class Final(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="final"):

@@ -12,7 +12,8 @@ from headrace.contracts.values import Count, Mark, Name, Origin, Port16
 class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One attempt in a worker's hands, with all that a new owner needs to account for it.
 
-    `tokens` is the number of completion tokens so far; `running`: the backend has it. `trial` is echoed from the `run`.
+    `tokens` is the number of completion tokens so far, beside those `before` it, of the text that it goes on from; `running`:
+    the backend has it. `trial` is echoed from the `run`.
     """
 
     attempt: AttemptId
@@ -25,6 +26,7 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     tokens: Count = 0
     running: bool = False
     trial: Count = 0
+    before: Count = 0
 
 
 class Gauges(Struct, frozen=True, omit_defaults=True, kw_only=True):

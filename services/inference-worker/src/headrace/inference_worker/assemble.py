@@ -9,20 +9,29 @@ from typing import Any
 import orjson
 
 from headrace.contracts.values import Usage
+from headrace.inference_worker.said import NOTHING, Said, reported_of_whole
 from headrace.inference_worker.usage import usage_from
 
 _GROWING = frozenset({"content", "text", "arguments", "refusal", "reasoning", "reasoning_content"})
 _CHUNK, _PLAIN = "chat.completion.chunk", "chat.completion"
+_APART = frozenset({"role", "index", "finish_reason", "logprobs", "stop_reason"})
 _SPOKEN = ("content", "reasoning", "reasoning_content", "refusal")
 
 
 class Assembler:
-    """The answer so far. `characters` counts its text over all choices, `tokens` the chunks that brought some of it."""
+    """The answer so far. `characters` counts its text over all choices, `tokens` the chunks that brought some of it.
 
-    def __init__(self) -> None:
+    `before`: the stream goes on from this text. It is the answer's beginning, and counts among `characters` alone.
+    """
+
+    def __init__(self, before: Said = NOTHING, *, chat: bool = True) -> None:
+        self._before = before
         self._head: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
-        self.characters = self.tokens = 0
+        if before.text:
+            said = {"role": "assistant", "content": before.text}
+            self._choices[0] = {"message": said} if chat else {"text": before.text}
+        self.characters, self.tokens = len(before.text), 0
         self.usage: Usage | None = None
 
     def add(self, chunk: dict[str, Any]) -> None:
@@ -42,11 +51,25 @@ class Assembler:
         """Why each choice that was seen ended; None: it hasn't."""
         return {index: choice.get("finish_reason") for index, choice in self._choices.items()}
 
+    @property
+    def said(self) -> Said:
+        """The whole text so far, where it is one choice's text and nothing else, which hasn't ended; else nothing."""
+        choice = self._choices.get(0, {}) if len(self._choices) == 1 else {}
+        message = choice.get("message")
+        fields = {name: value for name, value in (message or choice).items() if value and name not in _APART}
+        text = fields.pop("content" if message else "text", None)
+        if fields or not isinstance(text, str) or choice.get("finish_reason") or choice.get("logprobs"):
+            return NOTHING
+        own = self.tokens if self.usage is None else self.usage.completion_tokens
+        return Said(text, self._before.tokens + own)
+
     def body(self) -> bytes:
         """The plain answer as JSON; empty when nothing came."""
         if not self._head and not self._choices:
             return b""
         whole = dict(self._head)
+        if self._before.tokens and isinstance(whole.get("usage"), dict):
+            whole["usage"] = reported_of_whole(whole["usage"], self._before.tokens)
         if whole.get("object") == _CHUNK:
             whole["object"] = _PLAIN
         whole["choices"] = [_plain(index, self._choices[index]) for index in sorted(self._choices)]

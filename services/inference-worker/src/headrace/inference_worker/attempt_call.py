@@ -1,23 +1,25 @@
 """One call of the backend, from the request's bytes to an Outcome. Run by attempt_runner, one task for each attempt.
 
 Invariant: a plain answer passes untouched; a stream succeeds only when every choice has ended; whatever goes wrong becomes
-one row of the failure table, with the text that there is.
+one row of the failure table, with the text that there is. A backend that won't go on with a text is asked anew, for all.
 """
 
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import orjson
 
+from headrace.contracts.failures import rule_of
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import MAX_PAYLOAD_BYTES
 from headrace.contracts.values import Failure, Times, Usage, cut_sentence
 from headrace.inference_worker.assemble import Assembler
+from headrace.inference_worker.decisions.can_it_go_on import CHAT, what_to_keep
 from headrace.inference_worker.decisions.classify_failure import (
     BackendSays,
     Broken,
@@ -30,10 +32,13 @@ from headrace.inference_worker.decisions.classify_failure import (
     status_said,
 )
 from headrace.inference_worker.decisions.how_to_call import CallPlan, body_for
+from headrace.inference_worker.decisions.how_to_go_on import body_that_goes_on
 from headrace.inference_worker.decisions.is_done import is_broken_off, is_done
 from headrace.inference_worker.decisions.when_to_retry import read_retry_after
 from headrace.inference_worker.outcome import JSON, NO_USAGE, Outcome
 from headrace.inference_worker.ports import Backend, BackendCall, BackendReply, BrokenCallError, Relay
+from headrace.inference_worker.said import NOTHING, Said
+from headrace.inference_worker.shown import as_shown, is_shown
 from headrace.inference_worker.sse import Event, EventTooLargeError, SseParser
 from headrace.inference_worker.usage import usage_from
 from headrace.runtime.clock import Clock
@@ -60,20 +65,39 @@ class _PlainAnswer(msgspec.Struct):
 
 
 class AttemptCall:
-    """State of one call. `tokens` so far is read by the service while it runs."""
+    """State of one call. `tokens` so far is read by the service while it runs.
+
+    `keeps`: a later attempt may go on with what this one says. `before`: what this one goes on with.
+    """
 
     def __init__(
         self, request: RequestRecord, body: bytes, *, plan: CallPlan, backend: Backend, clock: Clock,
         limits: CallLimits, relay: Relay | None = None, headers: Mapping[str, str] | None = None,
+        keeps: bool = False, before: Said = NOTHING,
     ) -> None:  # fmt: skip
         self._request, self._plan, self._backend, self._clock = request, plan, backend, clock
-        self._limits, self._relay = limits, relay
+        self._limits, self._relay, self._keeps = limits, relay, keeps
         self._call = BackendCall(
             request.route, body_for(plan, body), request.payload.content_type, plan.streamed, headers or {}
         )
-        self._assembler, self._done_seen = Assembler(), False
+        text, tokens = before.text, before.tokens
+        rest = body_that_goes_on(body, route=request.route, text=text, tokens=tokens) if text else None
+        self._rest = None if rest is None else replace(self._call, body=body_for(plan, rest))
+        self._begin(NOTHING if rest is None else before)
+        self._done_seen = False
         self._started_ms = clock.now().wall_ms
         self._first_token_ms: int | None = None
+
+    def _begin(self, before: Said) -> None:
+        self._before = before
+        self._assembler = Assembler(before, chat=self._request.route == CHAT)
+        if self._relay is not None and not before.text:
+            self._relay.goes_on_from_nothing()
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the backend has said something, be it that this was all."""
+        return self._assembler.tokens > 0 or any(self._assembler.finish_reasons.values())
 
     @property
     def tokens(self) -> int:
@@ -107,7 +131,15 @@ class AttemptCall:
             raise BrokenCallError(over) from None
 
     async def _answer(self) -> Outcome:
-        async with self._backend.open(self._call) as reply:
+        if self._rest is not None:
+            outcome = await self._called(self._rest)
+            if self._goes_on or (outcome.failure and rule_of(outcome.failure.kind).retryable):
+                return outcome
+            self._begin(NOTHING)
+        return await self._called(self._call)
+
+    async def _called(self, call: BackendCall) -> Outcome:
+        async with self._backend.open(call) as reply:
             if not 100 <= reply.status <= 599:
                 raise BrokenCallError(Broken.MALFORMED)  # no status of HTTP, and no record takes it
             if not 200 <= reply.status < 300:
@@ -220,8 +252,9 @@ class AttemptCall:
             self._first_token_ms = self._clock.now().wall_ms
         if self._assembler.characters > self._limits.answer_bytes:
             raise BrokenCallError(Broken.TOO_LARGE)
-        if self._relay is not None and (self._request.sends_usage or not _is_usage_alone(chunk)):
-            self._relay.add(event.raw, self._assembler.characters)
+        opens = bool(self._before.text) and not self._goes_on
+        if self._relay is not None and is_shown(chunk, self._request, opens=opens):
+            self._relay.add(as_shown(event.raw, chunk, self._before), self._assembler.characters)
         return None
 
     def _said_error(self, chunk: dict[str, Any]) -> Outcome:
@@ -232,7 +265,8 @@ class AttemptCall:
         self, failure: Failure | None, *, status: int | None = None, body: bytes | None = None,
         content_type: str = JSON, usage: Usage | None = None, started: bool = True, aborted: bool = False,
     ) -> Outcome:  # fmt: skip
-        partial = (failure is not None or aborted) and body is None and self._assembler.tokens > 0
+        spoke = self._assembler.tokens > 0 or bool(self._before.text)
+        partial = (failure is not None or aborted) and body is None and spoke
         return Outcome(
             failure=failure,
             http_status=status,
@@ -247,6 +281,8 @@ class AttemptCall:
                 first_token_ms=self._first_token_ms,
                 finished_ms=self._clock.now().wall_ms,
             ),
+            before=self._before.tokens,
+            kept=what_to_keep(self._assembler.said) if aborted and self._keeps else None,
         )
 
     def _usage(self) -> Usage:
@@ -254,11 +290,7 @@ class AttemptCall:
         if self._assembler.usage is not None or not self._assembler.tokens:
             return self._assembler.usage or NO_USAGE
         return Usage(
-            prompt_tokens=self._request.prompt_tokens,
+            prompt_tokens=self._request.prompt_tokens + self._before.tokens,
             completion_tokens=self._assembler.tokens,
             estimated=True,
         )
-
-
-def _is_usage_alone(chunk: dict[str, Any]) -> bool:
-    return chunk.get("choices") == [] and chunk.get("usage") is not None

@@ -17,10 +17,12 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import CannotOpenError, Seal
 from headrace.inference_worker.attempt_call import AttemptCall, CallLimits
 from headrace.inference_worker.chunks import ChunkRelay
+from headrace.inference_worker.decisions.can_it_go_on import can_it_go_on
 from headrace.inference_worker.decisions.how_to_call import BackendKind, how_to_call
 from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.ports import Backend
 from headrace.inference_worker.protocol.inputs import Work
+from headrace.inference_worker.said import NOTHING, Said
 from headrace.inference_worker.worker_metrics import WorkerMetrics, name_of
 from headrace.runtime.logging import bound_ids, get_logger
 from headrace.runtime.telemetry import Telemetry
@@ -35,10 +37,11 @@ _OPERATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class BackendFacts:
-    """Which backend it is."""
+    """Which backend it is, and whether it goes on with a text (`resumes`)."""
 
     kind: BackendKind
     url: str
+    resumes: bool = True
 
 
 class AttemptRunner:
@@ -95,7 +98,10 @@ class AttemptRunner:
         self, work: Work, body: bytes, span: Span, begun: Callable[[AttemptCall], None]
     ) -> Outcome:
         run, request = work.run, work.run.request
-        plan = how_to_call(request, self._facts.kind)
+        able = self._facts.resumes and can_it_go_on(request, self._facts.kind, body)
+        before = self._said_before(work) if able else NOTHING
+        keeps = able and (run.stoppable or bool(before.text))
+        plan = how_to_call(request, self._facts.kind, keeps=keeps)
         relay = None
         if plan.relayed:
             place = Place(self._replies, request.gateway)
@@ -105,7 +111,7 @@ class AttemptRunner:
             headers["traceparent"] = traceparent
         call = AttemptCall(
             request, body, plan=plan, backend=self._backend, clock=self._telemetry.clock, limits=self._limits,
-            relay=relay, headers=headers,
+            relay=relay, headers=headers, keeps=able and plan.streamed, before=before,
         )  # fmt: skip
         begun(call)
         try:
@@ -118,9 +124,11 @@ class AttemptRunner:
         return outcome
 
     async def _flush(self, relay: ChunkRelay, outcome: Outcome) -> None:
-        """The last events reach the log before the result does, if the log takes them at once."""
+        """The last events reach the log before the outcome does, if the log takes them at once; also of what was stopped:
+        whoever reads it may be shown how it goes on.
+        """
         try:
-            if not outcome.aborted:
+            if not outcome.aborted or outcome.kept is not None:
                 await relay.finish()
         except asyncio.CancelledError:
             pass  # the answer is there: a cancel that comes now comes too late
@@ -137,7 +145,22 @@ class AttemptRunner:
             "server.address": self._facts.url,
         }
 
+    def _said_before(self, work: Work) -> Said:
+        """What the owner handed on; nothing, where that can't be opened or isn't what it says."""
+        told, request = work.run.text, work.run.request
+        if told is None or len(work.text) != told.size:
+            return NOTHING
+        try:
+            plain = self._seal.open(work.text, told.encoding, tenant=request.tenant, request_id=request.id)
+            text = plain.decode()
+        except (CannotOpenError, UnicodeDecodeError):
+            return NOTHING
+        return Said(text, told.tokens) if len(text) == told.characters else NOTHING
+
     def _sealed(self, request: RequestRecord, outcome: Outcome) -> Outcome:
+        if (kept := outcome.kept) is not None:
+            encoding, text = self._seal.seal(kept.text, tenant=request.tenant, request_id=request.id)
+            outcome = replace(outcome, kept=replace(kept, text=text, encoding=encoding))
         if not outcome.body:
             return outcome
         encoding, stored = self._seal.seal(outcome.body, tenant=request.tenant, request_id=request.id)

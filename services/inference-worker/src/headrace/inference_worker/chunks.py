@@ -1,7 +1,7 @@
 """Sends a stream's events to the gateway that waits for them, as Chunk records. One relay for each streaming attempt.
 
 Invariant: the stream never waits for the log. Events are coalesced; what can't be sent is lost with a gap in `number`, and
-the stored text mends it.
+the stored text mends it. A text that is gone on with counts as chunk 0.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ class ChunkRelay:
         self, producer: AsyncProducer, place: Place, run: Run, seal: Seal, trace: Headers = ()
     ) -> None:
         self._producer, self._place, self._run, self._seal, self._trace = producer, place, run, seal, trace
-        self._waiting, self._size, self._characters, self._number = list[bytes](), 0, 0, 0
+        self._waiting, self._size, self._characters = list[bytes](), 0, 0
+        self._text, self._number = run.text, 0 if run.text is None else 1
         self._wake, self._ending, self._sent_at = asyncio.Event(), False, 0.0
         self._task = asyncio.create_task(self._pump(), name=f"chunks of {run.request.id}")
         self.lost = 0
@@ -41,6 +42,10 @@ class ChunkRelay:
         self._size += len(raw)
         self._characters = characters
         self._wake.set()
+
+    def goes_on_from_nothing(self) -> None:
+        """As Relay.goes_on_from_nothing."""
+        self._text, self._number = None, 0
 
     async def finish(self) -> None:
         """Send what waits, within a moment: the stored answer brings the rest."""
@@ -77,6 +82,8 @@ class ChunkRelay:
             number=self._number,
             characters=self._characters,
             payload=Payload(size=len(stored), encoding=encoding, content_type="text/event-stream"),
+            after=None if self._text is None else self._text.attempt,
+            since=0 if self._text is None else self._text.characters,
         )
         self._number += 1
         try:

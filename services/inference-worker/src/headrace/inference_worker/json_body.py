@@ -35,15 +35,18 @@ def with_member(body: bytes, name: str, value: bytes) -> bytes:
     return body if found else _with_first(body, name, value)
 
 
-def with_usage(body: bytes) -> bytes:
-    """The object with `stream_options.include_usage` true, its other stream options kept. Raises NotAnObjectError."""
+def with_usage(body: bytes, *, all_along: bool = False) -> bytes:
+    """The object with `stream_options.include_usage` true, its other stream options kept. Raises NotAnObjectError.
+
+    `all_along`: also `continuous_usage_stats`, by which vLLM and SGLang tell in each chunk how many tokens there are so far.
+    """
     present = member_of(body, "stream_options")
     try:
-        options = with_member(present or b"{}", "include_usage", b"true")
+        options = _asking_for_usage(present or b"{}", all_along=all_along)
     except NotAnObjectError:
         if present != b"null":
             return body  # not what the backend takes: it will say so itself
-        options = b'{"include_usage":true}'
+        options = _asking_for_usage(b"{}", all_along=all_along)
     return with_member(body, "stream_options", options)
 
 
@@ -51,6 +54,11 @@ def member_of(body: bytes, name: str) -> bytes | None:
     """The bytes of a top-level member's value; of the last of its name, as JSON parsers read it."""
     found = [member for member in _members(body) if member.name == name]
     return body[found[-1].start : found[-1].end] if found else None
+
+
+def _asking_for_usage(options: bytes, *, all_along: bool) -> bytes:
+    options = with_member(options, "include_usage", b"true")
+    return with_member(options, "continuous_usage_stats", b"true") if all_along else options
 
 
 def _with_first(body: bytes, name: str, value: bytes) -> bytes:

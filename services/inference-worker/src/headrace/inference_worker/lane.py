@@ -11,9 +11,10 @@ from typing import Any
 from headrace.bus.dead_letters import dead_letter, reason_of
 from headrace.bus.messages import Headers, Place, Received
 from headrace.bus.ports import AsyncProducer, AsyncReader, BusError, PositionGoneError
-from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode
+from headrace.contracts.codec import TRACE_HEADERS, UndecodableError, decode, find_header
 from headrace.contracts.commands import Command, Run
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.kept_text import TEXT_HEADER
 from headrace.contracts.topics import TopicKind
 from headrace.inference_worker.protocol.inputs import LaneLost, LaneRead, Work
 from headrace.inference_worker.protocol.outputs import FollowLane
@@ -76,7 +77,8 @@ class Lane:
                 letters.append(self._bury(record, reason_of(record, error), str(error)))
                 continue
             if isinstance(command, Run):
-                found.append(Work(command, record.value or b"", _trace(record.headers)))
+                text = find_header(record.headers, TEXT_HEADER) or b""
+                found.append(Work(command, record.value or b"", _trace(record.headers), text))
             else:
                 found.append(command)
         if letters:

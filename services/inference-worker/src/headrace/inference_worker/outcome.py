@@ -11,11 +11,22 @@ NO_USAGE, NO_TIMES = Usage(), Times()
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A text to go on from: its bytes as they are stored, how many tokens and characters it is."""
+
+    text: bytes
+    tokens: int
+    characters: int
+    encoding: Encoding = Encoding.NONE
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """No `failure` and not `aborted`: success. `body` is what is stored, encoded as `encoding` says.
 
     `http_status` is the backend's, relayed; None: the failure table's face is used. `started` false: the backend never saw
-    the request. `aborted`: we stopped the call; why is known to the core.
+    the request. `aborted`: we stopped the call; why is known to the core. `usage` is what this attempt spent, `before` the
+    tokens of the text that it went on from. `kept`: what a later attempt can go on from, if there is such a text.
     """
 
     failure: Failure | None = None
@@ -28,6 +39,8 @@ class Outcome:
     aborted: bool = False
     usage: Usage = NO_USAGE
     times: Times = NO_TIMES
+    before: int = 0
+    kept: Kept | None = None
 
 
 def unstarted(kind: FailureKind, message: str = "") -> Outcome:

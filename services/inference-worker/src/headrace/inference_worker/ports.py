@@ -79,3 +79,7 @@ class Relay(Protocol):
     def add(self, raw: bytes, characters: int) -> None:
         """One whole event, and the length of the text after it. Never waits."""
         ...
+
+    def goes_on_from_nothing(self) -> None:
+        """What comes is the beginning of an answer, whatever was said before. Told before the first event."""
+        ...

@@ -187,7 +187,7 @@ class WorkerService:
 
     def _send_attempt(self, output: SendAttempt) -> None:
         place = self._logs.place(TopicKind.ATTEMPTS, output.partition)
-        message = message_of(place, output.record, trace=output.trace)
+        message = message_of(place, output.record, output.text, trace=output.trace)
         self._spawn(self._write(self._logs.outcomes, message, output.token))
 
     def _find_lane(self, _: FindLane) -> None:

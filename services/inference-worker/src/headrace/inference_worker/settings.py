@@ -34,6 +34,11 @@ class WorkerSettings(ServiceSettings):
         BackendKind.VLLM, description="whose wire the backend speaks: vllm, llama.cpp or openai"
     )
     backend_api_key: SecretStr | None = Field(None, description="sent to the backend as a bearer token")
+    resume: bool = Field(
+        True,
+        description="go on with the text of an answer that was stopped for a more urgent tier or by a drain; false for a "
+        "backend that doesn't know continue_final_message and takes the text for a message that has ended",
+    )
     limit: int = Field(4, ge=1, le=10_000, description="how many requests the backend is given at a time")
     drain_grace: PositiveDuration = Field(
         parse("25s"),

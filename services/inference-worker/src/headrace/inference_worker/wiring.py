@@ -128,7 +128,7 @@ class _Wiring:
     def _runner(self, backend: HttpBackend, chunks: AsyncProducer) -> AttemptRunner:
         return AttemptRunner(
             backend,
-            BackendFacts(self._settings.backend_kind, self._settings.backend_url),
+            BackendFacts(self._settings.backend_kind, self._settings.backend_url, self._settings.resume),
             limits=self._settings.limits(),
             seal=Unsealed(),
             telemetry=self._telemetry,

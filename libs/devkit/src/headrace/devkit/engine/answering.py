@@ -126,9 +126,12 @@ class Answering:
         before, after = self._answer.token_frame()
         while sent < until:
             ready = min(await self._generation.reached(sent + 1), until)
-            await self._write(
-                response, [before + encoded(token) + after for token in self._tokens[sent:ready]]
-            )
+            fresh = self._tokens[sent:ready]
+            if self._answer.ask.usage_all_along:
+                events = [self._answer.counted(token, n) for n, token in enumerate(fresh, sent + 1)]
+            else:
+                events = [before + encoded(token) + after for token in fresh]
+            await self._write(response, events)
             sent = ready
 
     async def _strike(self, response: web.StreamResponse) -> bool:

@@ -43,6 +43,7 @@ class Ask:
     finish_reason: str
     stream: bool
     include_usage: bool
+    usage_all_along: bool
     priority: int
     salt: int
     cached_tokens: int = 0
@@ -95,6 +96,7 @@ def read_ask(body: bytes, reading: Reading, *, chat: bool, priority: str | None 
     return Ask(
         chat=chat, model=fields["model"], text=text, prompt_tokens=prompt_tokens, max_tokens=max_tokens,
         finish_reason=reason, stream=bool(fields.get("stream")), include_usage=bool(options.get("include_usage")),
+        usage_all_along=bool(options.get("continuous_usage_stats")),
         priority=_priority(fields, priority, reading), salt=salt, tokens=list(islice(text.rest, max_tokens)),
     )  # fmt: skip
 

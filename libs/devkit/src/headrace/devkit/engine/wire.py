@@ -25,13 +25,12 @@ class EngineAnswer:
     id: str
     created: int
 
-    def usage(self) -> dict[str, Any]:
-        """vLLM's usage object; cached tokens are told where there are any, as with --enable-prompt-tokens-details."""
-        prompt_tokens, completion_tokens, cached = (
-            self.ask.prompt_tokens,
-            len(self.ask.tokens),
-            self.ask.cached_tokens,
-        )
+    def usage(self, so_far: int | None = None) -> dict[str, Any]:
+        """vLLM's usage object, at the end or after `so_far` tokens; cached tokens are told where there are any, as with
+        --enable-prompt-tokens-details.
+        """
+        prompt_tokens, cached = self.ask.prompt_tokens, self.ask.cached_tokens
+        completion_tokens = len(self.ask.tokens) if so_far is None else so_far
         return {
             "prompt_tokens": prompt_tokens,
             "total_tokens": prompt_tokens + completion_tokens,
@@ -80,6 +79,12 @@ class EngineAnswer:
             if self.ask.chat
             else b""
         )
+
+    def counted(self, token: str, number: int) -> bytes:
+        """A token's chunk for a caller who wants to know with each how many there are."""
+        said: dict[str, Any] = {"delta": {"content": token}} if self.ask.chat else {"text": token}
+        choice = {"index": 0, **said, "logprobs": None, "finish_reason": None}
+        return self._chunk([choice], usage=self.usage(number))
 
     def token_frame(self) -> tuple[bytes, bytes]:
         """What stands before and after a token's JSON string in its chunk."""

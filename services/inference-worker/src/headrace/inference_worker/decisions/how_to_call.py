@@ -1,7 +1,7 @@
 """How is the backend called? Called once for each attempt.
 
-Invariant: as the caller asked, streaming for streams and plain for plain; only where the backend can't cancel a plain call
-and the answer is plain text is it streamed upstream and assembled.
+Invariant: as the caller asked, streaming for streams and plain for plain; only where the answer is plain text, and the
+backend can't cancel a plain call or what is said so far may be wanted, is it streamed upstream and assembled.
 """
 
 from dataclasses import dataclass
@@ -21,17 +21,24 @@ class BackendKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """`streamed` upstream; `relayed`: its events go to the caller as they come."""
+    """`streamed` upstream; `relayed`: its events go to the caller as they come. `counted`: the backend is asked to say all
+    along how many tokens there are, which no caller is shown.
+    """
 
     streamed: bool
     relayed: bool
+    counted: bool = False
 
 
-def how_to_call(request: RequestRecord, kind: BackendKind) -> CallPlan:
-    """Plain or streamed, and whether there is anybody to relay to."""
+def how_to_call(request: RequestRecord, kind: BackendKind, *, keeps: bool = False) -> CallPlan:
+    """Plain or streamed, and whether there is anybody to relay to. `keeps`: it is plain text, and may be stopped and gone on
+    with, or goes on from what was said before.
+    """
     if request.stream:
         return CallPlan(streamed=True, relayed=True)
-    return CallPlan(streamed=kind is BackendKind.LLAMA_CPP and request.plain_text, relayed=False)
+    counted = keeps and kind is BackendKind.VLLM
+    unstoppable = kind is BackendKind.LLAMA_CPP and request.plain_text
+    return CallPlan(streamed=keeps or unstoppable, relayed=False, counted=counted)
 
 
 def body_for(plan: CallPlan, body: bytes) -> bytes:
@@ -39,6 +46,6 @@ def body_for(plan: CallPlan, body: bytes) -> bytes:
     if not plan.streamed:
         return body
     try:
-        return with_usage(with_member(body, "stream", b"true"))
+        return with_usage(with_member(body, "stream", b"true"), all_along=plan.counted)
     except NotAnObjectError:
         return body

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind
@@ -127,6 +129,8 @@ class Holdings:
                 times=holding.outcome.times,
             )  # fmt: skip
             self.end(holding, too_large, now)
+        elif written.too_large and holding.record is not None:  # its text is all that can be too much
+            holding.record, holding.send_at = replace(holding.record, text=None), now.boot_ms
         elif not written.acknowledged:
             holding.send_at = now.boot_ms + ms(self._timings.resend_after)
         elif holding.stage is Stage.RESULT:
@@ -141,4 +145,6 @@ class Holdings:
             return SendResult(token, holding.result, holding.outcome.body, trace)
         if holding.record is None:
             raise AssertionError("an attempt that is over has its record")
-        return SendAttempt(token, holding.record, run.request.partition, trace)
+        kept = holding.outcome.kept
+        text = b"" if holding.record.text is None or kept is None else kept.text
+        return SendAttempt(token, holding.record, run.request.partition, trace, text)

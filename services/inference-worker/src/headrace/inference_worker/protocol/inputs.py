@@ -29,11 +29,12 @@ class EpochRead:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A `run` with the request's value and the trace headers beside it; opaque to the core but for the command."""
+    """A `run` with the request's value, trace headers and kept text beside it; opaque to the core but for the command."""
 
     run: Run
     value: bytes = b""
     trace: TraceHeaders = ()
+    text: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

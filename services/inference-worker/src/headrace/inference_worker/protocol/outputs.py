@@ -62,12 +62,13 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True)
 class SendAttempt:
-    """Write to `attempts`, to the partition of the request."""
+    """Write to `attempts`, to the partition of the request; the value is the text that is kept, if one is."""
 
     token: object
     record: AttemptRecord
     partition: int
     trace: TraceHeaders
+    text: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,18 @@
 from msgspec.structs import replace
 
 from headrace.contracts.commands import Run
+from headrace.contracts.failures import FailureKind
+from headrace.contracts.kept_text import KeptText
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.reports import Held
+from headrace.contracts.topics import MAX_INLINE_BYTES
 from headrace.contracts.values import Failure, Payload, Times, cut_sentence
 from headrace.inference_worker.decisions.settle import Settlement
 from headrace.inference_worker.outcome import Outcome
+from headrace.inference_worker.said import usage_of_whole
+
+_STOPPED = frozenset({FailureKind.PREEMPTED, FailureKind.WORKER_DRAINED})
+"""It was headrace that stopped it, and nothing is wrong with what was said."""
 
 
 def result_of(run: Run, outcome: Outcome, settlement: Settlement, *, worker: str) -> ResultRecord | None:
@@ -35,7 +42,7 @@ def result_of(run: Run, outcome: Outcome, settlement: Settlement, *, worker: str
         stream=request.stream,
         partial=outcome.partial,
         failure=_cut(settlement.failure),
-        usage=outcome.usage,
+        usage=usage_of_whole(outcome.usage, outcome.before) if outcome.before else outcome.usage,
         times=_times(run, outcome),
         worker=worker,
     )
@@ -64,6 +71,21 @@ def attempt_of(
         usage=outcome.usage,
         times=_times(run, outcome),
         model=run.request.model,
+        before=outcome.before,
+        text=_text_of(run, outcome, settlement),
+    )
+
+
+def _text_of(run: Run, outcome: Outcome, settlement: Settlement) -> KeptText | None:
+    kept, failure = outcome.kept, settlement.failure
+    if kept is None or failure is None or failure.kind not in _STOPPED or len(kept.text) > MAX_INLINE_BYTES:
+        return None
+    return KeptText(
+        attempt=run.attempt,
+        size=len(kept.text),
+        tokens=kept.tokens,
+        characters=kept.characters,
+        encoding=kept.encoding,
     )
 
 
@@ -80,6 +102,7 @@ def held_of(run: Run, *, tokens: int, running: bool) -> Held:
         tokens=tokens,
         running=running,
         trial=run.trial,
+        before=0 if run.text is None else run.text.tokens,
     )
 
 

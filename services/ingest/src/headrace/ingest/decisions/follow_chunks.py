@@ -1,7 +1,8 @@
 """Which live chunks a reader is shown. Called for each chunk of a request that somebody follows.
 
-Readers follow the highest attempt, in order, without gaps. Invariant: what is shown is always the beginning of one
-attempt's text; what can't be shown any more is left to the stored text.
+Readers follow the highest attempt, in order, without gaps; one that goes on from what another had said is followed on from
+there. Invariant: what is shown is always the beginning of one attempt's text; what can't be shown any more is left to the
+stored text.
 """
 
 from enum import StrEnum
@@ -24,13 +25,14 @@ class ChunkOrder:
     def __init__(self) -> None:
         self.attempt: AttemptId | None = None
         self.intact = True
-        self._next = 0
+        self._next = self._characters = 0
         self._shown = False
         """Whether anything was shown, of whichever attempt: one in between may have shown nothing."""
 
-    def resume(self, attempt: AttemptId, number: int) -> None:
-        """Go on behind a chunk that the reader has had already."""
+    def resume(self, attempt: AttemptId, number: int, characters: int) -> None:
+        """Go on behind a chunk that the reader has had already, and so many characters."""
         self.attempt, self._next, self._shown = attempt, number + 1, True
+        self._characters = characters
 
     def take(self, chunk: Chunk) -> Shown:
         """One more chunk, in the order of the log."""
@@ -48,8 +50,11 @@ class ChunkOrder:
 
     def _newer(self, chunk: Chunk) -> Shown:
         shown_before = self._shown
-        self.attempt, self._next, self.intact = chunk.attempt, 0, True
+        goes_on = self.intact and (chunk.after, chunk.since) == (self.attempt, self._characters)
+        self.attempt, self._next, self.intact = chunk.attempt, int(goes_on), True
         verdict = self._in_order(chunk)
+        if goes_on:
+            return verdict
         return Shown.RESTART if shown_before and verdict is Shown.RELAY else verdict
 
     def _in_order(self, chunk: Chunk) -> Shown:
@@ -57,5 +62,5 @@ class ChunkOrder:
             self.intact = False
         if not self.intact:
             return Shown.SKIP
-        self._next, self._shown = chunk.number + 1, True
+        self._next, self._shown, self._characters = chunk.number + 1, True, chunk.characters
         return Shown.RELAY

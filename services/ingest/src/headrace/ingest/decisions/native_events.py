@@ -58,7 +58,7 @@ class NativeEvents:
         self._had = at.characters if resumed else 0
         self._order, self._sent = ChunkOrder(), SentText()
         if resumed and at.sequence:
-            self._order.resume(AttemptId(at.epoch, at.sequence), at.number)
+            self._order.resume(AttemptId(at.epoch, at.sequence), at.number, at.characters)
 
     def on_chunk(self, chunk: Chunk, raw: bytes, partition: int, offset: int) -> list[bytes]:
         """The events of one chunk. `raw` is the backend's own events."""

@@ -1,0 +1,30 @@
+"""What a stopped attempt had said, so that a later one goes on from there. Written by workers, passed on by the owner.
+
+The bytes stand beside the record that says this: as the value of an attempts record, as the header TEXT_HEADER of a `run`.
+Invariant: it only saves work; whoever lacks the bytes, can't open them or doesn't know the field begins anew.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.seal import Encoding
+from headrace.contracts.topics import MAX_INLINE_BYTES
+from headrace.contracts.values import Tokens
+
+TEXT_HEADER = "headrace-text"
+"""Beside `headrace` on a `run`: in the value an older worker would take it for the payload's."""
+
+
+class KeptText(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The text of a request up to the moment when `attempt` was stopped, with what attempts before that had said.
+
+    `size` in bytes as stored; `tokens` and `characters` of the whole text.
+    """
+
+    attempt: AttemptId
+    size: Annotated[int, Meta(ge=1, le=MAX_INLINE_BYTES)]
+    tokens: Tokens
+    characters: Annotated[int, Meta(ge=1, le=MAX_INLINE_BYTES)]
+    encoding: Encoding = Encoding.NONE
