@@ -1,21 +1,39 @@
 """Wrong versions of an operator's cancel of many requests, and of freezing. Listed by mutants.every."""
 
+from collections.abc import Callable
+
+import msgspec
+
 from headrace.bus.messages import Message
+from headrace.contracts.control import CancelMatching
 from headrace.scheduler.core.bulk_cancelling import BulkCancelling
 from headrace.scheduler.core.checkpointing import Checkpoints
-from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.bulk_cancels import BulkCancel, BulkCancels
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _OUTLIVES = "an_operators_cancel_outlives_its_owner"
+_WHATEVER_CLOCKS_SAY = "test_bulk_cancels::test_it_means_what_stands_before_its_ends_whatever_clocks_say"
+
+
+def _kept_with(patches: Patches, wrong: Callable[[CancelMatching], CancelMatching]) -> None:
+    """Orders without the ends that they name."""
+    right = BulkCancels.keep
+
+    def keep(self: BulkCancels, cancel: BulkCancel) -> None:
+        selection = msgspec.structs.replace(cancel.order.selection, stands_before=None)
+        cancel.order = wrong(msgspec.structs.replace(cancel.order, selection=selection))
+        right(self, cancel)
+
+    patches.set(BulkCancels, "keep", keep)
 
 
 def means_newer_ones_too(patches: Patches) -> None:
-    def means(self: BulkCancel, facts: Facts) -> bool:
-        return does_it_fit(self.order.selection, facts)
+    _kept_with(patches, lambda order: msgspec.structs.replace(order, before_ms=4_000_000_000_000))
 
-    patches.set(BulkCancel, "means", means)
+
+def goes_by_the_operators_clock(patches: Patches) -> None:
+    _kept_with(patches, lambda order: order)
 
 
 def checkpoints_pass_it(patches: Patches) -> None:
@@ -65,9 +83,15 @@ BULK = (
     ),
     Mutant(
         "a bulk cancel means newer requests too",
-        "an order means what was accepted before its instant",
+        "an order means what stands before the ends that it names",
         means_newer_ones_too,
-        _OUTLIVES,
+        _WHATEVER_CLOCKS_SAY,
+    ),
+    Mutant(
+        "a bulk cancel goes by the operator's clock",
+        "an order means what stands before the ends that it names",
+        goes_by_the_operators_clock,
+        _WHATEVER_CLOCKS_SAY,
     ),
     Mutant(
         "a checkpoint passes a bulk cancel",

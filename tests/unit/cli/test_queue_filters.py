@@ -1,10 +1,12 @@
 """What the filters of `headrace queue` mean, and what they say of what can't be meant."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from headrace.cli.queue_filters import State, patience_of, selection_of, until
+from headrace.bus.messages import Place
+from headrace.cli.queue_filters import State, age_of, older, patience_of, selection_of, until
 from headrace.cli.trouble import Trouble
 from headrace.contracts.policy import policy_from
 from headrace.contracts.selections import Selection, Stage
@@ -14,28 +16,29 @@ POLICY = policy_from({"pools": {"p": {"models": {"m": "m"}}}})
 
 
 def selected(**options: Any) -> Selection:
-    return selection_of(POLICY, wall_ms=NOW, **options)
+    return selection_of(POLICY, **options)
 
 
 def test_options_become_a_selection() -> None:
     assert selected() == Selection()
-    assert selected(
-        tier="batch", tenant="a", model="m", id_prefix="req_", state=State.QUEUED, older_than="10m"
-    ) == Selection(
-        tier="batch",
-        tenant="a",
-        model="m",
-        id_prefix="req_",
-        stage=Stage.QUEUED,
-        accepted_before_ms=NOW - 600_000,
+    assert selected(tier="batch", tenant="a", model="m", id_prefix="req_", state=State.QUEUED) == Selection(
+        tier="batch", tenant="a", model="m", id_prefix="req_", stage=Stage.QUEUED
     )
-    assert selected(older_than="3650d").accepted_before_ms == 1_577_836_800_000
 
 
-def test_an_order_means_nothing_that_comes_after_it() -> None:
-    assert until(Selection(tenant="a"), NOW) == Selection(tenant="a", accepted_before_ms=NOW)
-    assert until(Selection(accepted_before_ms=NOW - 5), NOW).accepted_before_ms == NOW - 5
-    assert until(Selection(accepted_before_ms=NOW + 5), NOW).accepted_before_ms == NOW
+def test_an_age_goes_by_the_owners_clock() -> None:
+    age = age_of("10m")
+    assert age is not None
+    assert older(Selection(tenant="a"), age, NOW) == Selection(tenant="a", accepted_before_ms=NOW - 600_000)
+    assert older(Selection(), timedelta(days=3650), NOW).accepted_before_ms == 1_577_836_800_000
+    assert age_of(None) is None
+
+
+def test_an_order_means_what_stands_before_the_ends_of_the_logs() -> None:
+    ends = {Place("t", 0): 5, Place("t", 1): 0, Place("u", 0): 7}
+    assert until(Selection(tenant="a", accepted_before_ms=NOW), ends) == Selection(
+        tenant="a", accepted_before_ms=NOW, stands_before={"t": {0: 5, 1: 0}, "u": {0: 7}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,6 @@ def test_an_order_means_nothing_that_comes_after_it() -> None:
         ({"tier": "none"}, "the policy has no tier none; it has interactive"),
         ({"tenant": ""}, "--tenant has 0 characters; it takes 1 to 128"),
         ({"id_prefix": "x" * 257}, "--id has 257 characters"),
-        ({"older_than": "10"}, '--older-than is "10": expected a duration'),
     ],
 )
 def test_what_can_not_be_meant_is_told(options: dict[str, str], sentence: str) -> None:
@@ -53,6 +55,8 @@ def test_what_can_not_be_meant_is_told(options: dict[str, str], sentence: str) -
     assert sentence in str(told.value)
 
 
-def test_a_patience_without_a_unit_is_told() -> None:
+def test_an_age_or_a_patience_without_a_unit_is_told() -> None:
+    with pytest.raises(Trouble, match='--older-than is "10": expected a duration'):
+        age_of("10")
     with pytest.raises(Trouble, match='--within is "5"'):
         patience_of("5")

@@ -1,12 +1,14 @@
 """An operator's cancel of many requests: it ends what is meant, wherever that is kept, and nothing that came after it."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
 
 from headrace.bus.messages import message_of
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.commands import Cancel, CancelReason, Run
 from headrace.contracts.control import CancelMatching
 from headrace.contracts.failures import FailureKind
@@ -24,10 +26,19 @@ from tests.support.scheduler.pure import place
 from tests.unit.scheduler.test_spilling import Flood
 
 
+def ends_now(case: Case) -> dict[str, dict[int, int]]:
+    """Before which offsets all stands that was accepted until now, as the CLI's barriers prove it."""
+    found: dict[str, dict[int, int]] = {}
+    for tier, number in product(case.owner.setting.policy.tiers, range(2)):
+        where = place(TopicKind.REQUESTS, number, tier)
+        found.setdefault(where.topic, {})[number] = case.world.append(message_of(where, Barrier()))
+    return found
+
+
 def cancel(case: Case, **fields: Any) -> int:
     """An operator's order, of now; where it stands in `control`."""
-    case.world.now_ms += 1
-    order = CancelMatching(selection=Selection(**fields), before_ms=case.world.now.wall_ms)
+    selection = Selection(**{"stands_before": ends_now(case), **fields})
+    order = CancelMatching(selection=selection, before_ms=case.world.now.wall_ms)
     return case.world.append(message_of(place(TopicKind.CONTROL), order))
 
 
@@ -174,11 +185,49 @@ def test_an_order_that_waits_for_a_log_holds_up_no_other() -> None:
     assert ended(case) == {read.id, unread.id}
 
 
+def test_it_means_what_stands_before_its_ends_whatever_clocks_say() -> None:
+    """What was accepted before it is stamped an hour later or earlier than its instant, and so is what comes after it."""
+    for off_ms in (3_600_000, -3_600_000):
+        case = Flood()
+        wall_ms = case.world.now.wall_ms + off_ms
+        meant = [case.submit(accepted_ms=wall_ms) for _ in range(6)]
+        case.run()
+        cancel(case)
+        newer = [case.submit(accepted_ms=wall_ms) for _ in range(6)]
+        case.run(4_000)
+        assert ended(case) == ids(meant)
+        assert all(record.id in core_of(case).state.tracked for record in newer)
+        assert not core_of(case).state.bulk_cancels
+
+
+def test_an_order_of_an_older_writer_goes_by_its_instant() -> None:
+    case = Flood()
+    meant = flooded(case)
+    case.world.now_ms += 1
+    order = CancelMatching(selection=Selection(), before_ms=case.world.now.wall_ms)
+    case.world.append(message_of(place(TopicKind.CONTROL), order))
+    newer = case.submit()
+    case.run(4_000)
+    assert ended(case) == ids(meant)
+    assert newer.id in core_of(case).state.tracked
+
+
+def test_an_order_that_names_an_end_beyond_its_log_is_over_all_the_same() -> None:
+    case = Flood()
+    meant = flooded(case)
+    topic = place(TopicKind.REQUESTS, 0, "batch").topic
+    cancel(case, stands_before={topic: {0: 10**12, 1: 10**12, 9: 1}, "unknown": {0: 10**12}})
+    case.run(4_000)
+    assert ended(case) == ids(meant)
+    assert not core_of(case).state.bulk_cancels
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
         lambda order: msgspec.structs.replace(order, selection=Selection(tier="none")),
         lambda order: msgspec.structs.replace(order, before_ms=1_577_836_800_000),
+        lambda order: msgspec.structs.replace(order, selection=Selection(stands_before={})),
     ],
 )
 def test_an_order_that_means_nobody_is_over_at_once(

@@ -12,6 +12,7 @@ from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Find, Found, Selection, Stage
 from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Origin
 from headrace.scheduler.core import finding
 from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
 from headrace.scheduler.state.sorted_runs import Pair, SortedPairs
@@ -19,7 +20,7 @@ from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
 from tests.unit.scheduler.test_spilling import Flood
 
-FACTS = Facts("req_abc", "a", "batch", "m", 1_000, Stage.QUEUED)
+FACTS = Facts("req_abc", "a", "batch", "m", 1_000, Stage.QUEUED, Origin("t", 3, 7))
 
 
 def found(case: Case, most: int = 0, **fields: Any) -> Found:
@@ -56,6 +57,10 @@ def test_whose_end_is_under_way_fits_any_stage() -> None:
         ({"id_prefix": "eq_ab"}, False),
         ({"accepted_before_ms": 1_001}, True),
         ({"accepted_before_ms": 1_000}, False),
+        ({"stands_before": {"t": {3: 8}}}, True),
+        ({"stands_before": {"t": {3: 7}}}, False),
+        ({"stands_before": {"t": {2: 8}, "u": {3: 8}}}, False),
+        ({"stands_before": {}}, False),
     ],
 )
 def test_a_request_fits_when_it_fits_every_field_that_is_given(fields: dict[str, Any], fits: bool) -> None:

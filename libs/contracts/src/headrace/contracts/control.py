@@ -59,8 +59,8 @@ class MovePool(Struct, frozen=True, kw_only=True, tag="move_pool"):
 
 
 class CancelMatching(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel_matching"):
-    """An operator ends all requests that fit and were accepted before an instant, Unix ms by ingest's clock: whoever reads
-    the order again, later, ends no newer one.
+    """An operator ends all requests that fit. The selection says before which offsets they stand, so that whoever reads the
+    order again, later, ends no newer one; of writers that don't say it they were accepted before `before_ms`, Unix ms.
     """
 
     selection: Selection

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from headrace.contracts.values import Count, Mark, Name, WallMs
+from headrace.contracts.values import Count, Mark, Name, TopicName, WallMs
 
 MOST_FOUND = 200
 """Requests named in one answer: the oldest of those that fit."""
@@ -24,7 +24,9 @@ class Stage(StrEnum):
 
 class Selection(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The unfinished requests that fit every field that is given; none given: all. `model` is the name that the backend
-    knows; `id_prefix` begins an id; `accepted_before_ms` is Unix time by ingest's clock.
+    knows; `id_prefix` begins an id; `accepted_before_ms` is Unix time by ingest's clock. `stands_before`: by topic and
+    partition of `requests` the offset before which it stands: what was accepted until then, whatever any clock says, and
+    whoever reads it again later. It fits nothing in a partition that isn't named.
     """
 
     tier: Name | None = None
@@ -33,6 +35,7 @@ class Selection(Struct, frozen=True, omit_defaults=True, kw_only=True):
     id_prefix: Mark | None = None
     stage: Stage | None = None
     accepted_before_ms: WallMs | None = None
+    stands_before: dict[TopicName, dict[int, Count]] | None = None
 
 
 class Find(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -93,7 +93,7 @@ _SHORT_SEGMENT, _LONG_SEGMENT = timedelta(minutes=10), _WEEK
 _K, _BY = TopicKind, PartitionedBy
 _ROWS = (
     _row(
-        _K.REQUESTS, _BY.TENANT, {_S.INGEST, _S.BATCH, _S.SCHEDULER}, {_S.SCHEDULER, _S.DELIVERY},
+        _K.REQUESTS, _BY.TENANT, {_S.INGEST, _S.BATCH, _S.SCHEDULER, _S.CLI}, {_S.SCHEDULER, _S.DELIVERY},
         "the truth of what was accepted",
     ),
     _row(

@@ -9,18 +9,21 @@ from datetime import timedelta
 from time import monotonic, sleep
 from typing import Any
 
-from headrace.bus.messages import Place, Received, message_of
-from headrace.bus.ports import START, Bus, BusError, BusUnavailableError, LoopReader
+from headrace.bus.messages import Message, Place, Received, message_of
+from headrace.bus.ports import START, Bus, BusError, BusUnavailableError, Confirmation, LoopReader
 from headrace.cli.brokers import bus_of
 from headrace.cli.trouble import Trouble
+from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.control import ControlRecord
+from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.runtime.settings import ServiceSettings
 
 _NAME = "headrace-cli"
 _BATCH, _WAIT = 1_000, timedelta(milliseconds=100)
 _PATIENCE_S = 30.0
+_NO_ANSWER = "no answer in time"
 _LOOK_AGAIN_S = 0.05
 
 
@@ -62,16 +65,40 @@ class Logs:
 
     def order(self, pool: str, record: ControlRecord) -> None:
         """Write it to the pool's `control`. Raises Trouble when nobody acknowledged it."""
+        (confirmed,) = self._written([message_of(self.place(TopicKind.CONTROL, pool), record)])
+        if confirmed.offset is None:
+            raise Trouble(
+                f"the order wasn't acknowledged, so it may or may not be obeyed: {confirmed.error or _NO_ANSWER}"
+            )
+
+    def ends_of_requests(self, pool: str, policy: Policy) -> dict[Place, int]:
+        """By partition of a pool's `requests` an offset before which all stands that was acknowledged until now, proved by a
+        barrier in each: see contracts.barriers. Raises Trouble where one can't be written to.
+        """
+        topics = [self.names.of(TopicKind.REQUESTS, pool=pool, tier=tier) for tier in policy.tiers]
+        places = [Place(topic, n) for topic in topics for n in range(policy.topics.tenant_partitions)]
+        written = self._written([message_of(place, Barrier()) for place in places])
+        ends: dict[Place, int] = {}
+        for place, confirmed in zip(places, written, strict=True):
+            if confirmed.offset is None:
+                raise Trouble(
+                    f"nothing was done: {place.topic}/{place.partition} takes no records, so nobody knows what stands in it: "
+                    f"{confirmed.error or _NO_ANSWER}"
+                )
+            ends[place] = confirmed.offset
+        return ends
+
+    def _written(self, messages: list[Message]) -> list[Confirmation]:
+        """What became of each."""
         producer = self._bus.loop_producer(_NAME, delivery_timeout=timedelta(seconds=10))
         try:
-            producer.send(message_of(self.place(TopicKind.CONTROL, pool), record), None)
+            for number, message in enumerate(messages):
+                producer.send(message, number)
             producer.flush(timedelta(seconds=11))
-            confirmed = producer.confirmations()
+            confirmed = {each.token: each for each in producer.confirmations()}
         finally:
             producer.close()
-        if not confirmed or confirmed[0].offset is None:
-            reason = confirmed[0].error if confirmed else "no answer in time"
-            raise Trouble(f"the order wasn't acknowledged, so it may or may not be obeyed: {reason}")
+        return [confirmed.get(n, Confirmation(n, each.place, None)) for n, each in enumerate(messages)]
 
 
 class LogReading:

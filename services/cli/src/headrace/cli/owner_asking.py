@@ -6,6 +6,7 @@ Invariant: the answer that counts bears the question's own nonce, so that nobody
 from datetime import timedelta
 from secrets import token_hex
 from time import monotonic, sleep
+from typing import NamedTuple
 
 from headrace.cli.log_reading import Logs
 from headrace.cli.trouble import Trouble
@@ -21,14 +22,27 @@ _GATEWAY = 0
 """Any partition of `replies` will do: its reader passes over answers that it didn't ask for."""
 
 
-def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelta) -> Found:
+class Looked(NamedTuple):
+    """What the owner found, and when, by its clock, Unix ms."""
+
+    found: Found
+    owner_ms: int
+
+
+def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelta) -> Looked:
     """What the owner found. Raises Trouble where it says nothing in time, or doesn't know the question."""
     nonce = token_hex(16)
     find = Find(selection=selection, most=most)
     answer = _answer(logs, pool, Query(id=nonce, nonce=nonce, gateway=_GATEWAY, find=find), within)
     if answer.found is None:
         raise _too_old(pool)
-    return answer.found
+    return Looked(answer.found, answer.as_of_ms)
+
+
+def ask_the_time(logs: Logs, pool: str, within: timedelta) -> int:
+    """What the owner's clock says now, Unix ms. Raises Trouble where it says nothing in time."""
+    nonce = token_hex(16)
+    return _answer(logs, pool, Query(id=nonce, nonce=nonce, gateway=_GATEWAY), within).as_of_ms
 
 
 def ask_why(logs: Logs, pool: str, request_id: str, within: timedelta) -> Answer:
@@ -59,7 +73,11 @@ def _answer(logs: Logs, pool: str, query: Query, within: timedelta) -> Answer:
 def await_none(logs: Logs, pool: str, selection: Selection, within: timedelta) -> None:
     """Wait until no request fits any more. Raises Trouble where some do after this time."""
     began = monotonic()
-    while (found := ask(logs, pool, selection, 0, within)).queued + found.running + found.unread_partitions:
+    while (
+        (found := ask(logs, pool, selection, 0, within).found).queued
+        + found.running
+        + found.unread_partitions
+    ):
         if monotonic() - began > within.total_seconds():
             left = f"{found.queued + found.running} are left"
             unread = " and some may stand unread in the log" if found.unread_partitions else ""

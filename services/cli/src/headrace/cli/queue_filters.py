@@ -1,8 +1,10 @@
 """The filters of `headrace queue`: options, and the selection that they make. Pure.
 
-Invariant: a filter that can fit nothing, since the policy doesn't have what it names, is told as a sentence.
+Invariant: a filter that can fit nothing, since the policy doesn't have what it names, is told as a sentence; and nothing goes
+by the clock of the operator's machine, which may be wrong.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -10,6 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from headrace.bus.messages import Place
 from headrace.cli.trouble import Trouble
 from headrace.contracts.durations import ms, parse
 from headrace.contracts.policy import Policy
@@ -42,15 +45,13 @@ Within = Annotated[str, typer.Option("--within", help="How long to wait for the 
 def selection_of(
     policy: Policy,
     *,
-    wall_ms: int,
     tier: str | None = None,
     tenant: str | None = None,
     model: str | None = None,
     id_prefix: str | None = None,
     state: State = State.ANY,
-    older_than: str | None = None,
 ) -> Selection:
-    """What the options mean at this instant, Unix ms. Raises Trouble."""
+    """What the options mean, but for the age. Raises Trouble."""
     if tier is not None and tier not in policy.tiers:
         raise Trouble(f"the policy has no tier {tier}; it has {', '.join(policy.tiers)}")
     for name, given, longest in (
@@ -60,22 +61,31 @@ def selection_of(
     ):
         if given is not None and not 1 <= len(given) <= longest:
             raise Trouble(f"{name} has {len(given)} characters; it takes 1 to {longest}")
-    before_ms = None if older_than is None else wall_ms - ms(_duration("--older-than", older_than))
     return Selection(
         tier=tier,
         tenant=tenant,
         model=model,
         id_prefix=id_prefix,
         stage=None if state is State.ANY else Stage(state),
-        accepted_before_ms=None if before_ms is None else max(before_ms, _FIRST_MS),
     )
 
 
-def until(selection: Selection, wall_ms: int) -> Selection:
-    """The same, but for what is accepted from this instant on, Unix ms."""
-    before_ms = selection.accepted_before_ms
-    bound_ms = wall_ms if before_ms is None else min(before_ms, wall_ms)
-    return msgspec.structs.replace(selection, accepted_before_ms=bound_ms)
+def age_of(older_than: str | None) -> timedelta | None:
+    """How old the option asks for. Raises Trouble."""
+    return None if older_than is None else _duration("--older-than", older_than)
+
+
+def older(selection: Selection, age: timedelta, owner_ms: int) -> Selection:
+    """Of these what is older, where the owner's clock says this, Unix ms: deadlines go by that clock, too."""
+    return msgspec.structs.replace(selection, accepted_before_ms=max(owner_ms - ms(age), _FIRST_MS))
+
+
+def until(selection: Selection, ends: Mapping[Place, int]) -> Selection:
+    """Of these what stands before the ends of these logs."""
+    by_topic: dict[str, dict[int, int]] = {}
+    for place, end in ends.items():
+        by_topic.setdefault(place.topic, {})[place.partition] = end
+    return msgspec.structs.replace(selection, stands_before=by_topic)
 
 
 def patience_of(within: str) -> timedelta:

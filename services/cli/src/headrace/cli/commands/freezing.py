@@ -1,6 +1,7 @@
 """`headrace queue freeze`, `thaw` and `frozen`: whom an operator holds back in a pool. Offered by commands.queue."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from time import monotonic, sleep
 from typing import Annotated
 
@@ -16,7 +17,6 @@ from headrace.cli.trouble import Trouble
 from headrace.contracts.control import Freeze, Thaw
 from headrace.contracts.durations import render
 from headrace.contracts.topics import TopicKind
-from headrace.runtime.clock import SystemClock
 
 _LOOK_AGAIN_S = 0.1
 Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
@@ -90,17 +90,15 @@ def _order(
     require_pool(settings, pool)
     if everything is not (tier is None and tenant is None):
         raise Trouble("name whom by --tenant, --tier or both, or say --all and neither of them")
-    selection_of(
-        policy_of(settings), wall_ms=SystemClock().now().wall_ms, tier=tier, tenant=tenant
-    )  # may refuse
+    selection_of(policy_of(settings), tier=tier, tenant=tenant)  # may refuse
     patience = patience_of(within)
     with logs_of(settings) as logs:
         logs.order(pool, (Freeze if freezes else Thaw)(tier=tier, tenant=tenant))
-        asked_ms = SystemClock().now().wall_ms
-        deadline = monotonic() + patience.total_seconds()
-        while monotonic() < deadline:
+        with logs.following(TopicKind.QUEUE_STATE) as states:
+            since, asked = states.end(), monotonic()
+        while (waited := timedelta(seconds=monotonic() - asked)) < patience:
             told = [each for each in _look(logs, pool) if tier in (None, each.tier)]
-            if told and all(each.obeys(tenant, asked_ms, freezes=freezes) for each in told):
+            if told and all(each.obeys(tenant, since, waited, freezes=freezes) for each in told):
                 return
             sleep(_LOOK_AGAIN_S)
     raise Trouble(
@@ -111,7 +109,7 @@ def _order(
 
 def _look(logs: Logs, pool: str) -> list[Holds]:
     with logs.following(TopicKind.QUEUE_STATE) as states:
-        return holds_of(pool, [record for _, record in states.to_end()])
+        return holds_of(pool, [(received.offset, record) for received, record in states.to_end()])
 
 
 def _named(pool: str, tier: str | None, tenant: str | None) -> str:

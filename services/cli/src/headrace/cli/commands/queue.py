@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from headrace.cli.commands.freezing import FREEZING
-from headrace.cli.log_reading import logs_of
+from headrace.cli.log_reading import Logs, logs_of
 from headrace.cli.options import (
     AsJson,
     Kafka,
@@ -17,7 +17,7 @@ from headrace.cli.options import (
     require_pool,
     settings_of,
 )
-from headrace.cli.owner_asking import ask, await_none
+from headrace.cli.owner_asking import Looked, ask, ask_the_time, await_none
 from headrace.cli.queue_filters import (
     IdPrefix,
     InState,
@@ -27,6 +27,8 @@ from headrace.cli.queue_filters import (
     OlderThan,
     State,
     Within,
+    age_of,
+    older,
     patience_of,
     selection_of,
     until,
@@ -37,8 +39,6 @@ from headrace.contracts.control import CancelMatching
 from headrace.contracts.durations import render
 from headrace.contracts.policy import SERVICE_UNIT
 from headrace.contracts.selections import MOST_FOUND, Found, FoundRequest, Selection, Stage
-from headrace.runtime.clock import SystemClock
-from headrace.runtime.settings import ServiceSettings
 
 _EXAMPLES = 10
 Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
@@ -73,19 +73,17 @@ def ls(
     """Count the unfinished requests that fit, and name the oldest of them."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
     require_pool(settings, pool)
-    wall_ms = SystemClock().now().wall_ms
     selection = selection_of(
-        policy_of(settings), wall_ms=wall_ms, tier=tier, tenant=tenant, model=model, id_prefix=id_prefix,
-        state=state, older_than=older_than,
-    )  # fmt: skip
-    patience = patience_of(within)
+        policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=state
+    )
+    age, patience = age_of(older_than), patience_of(within)
     with logs_of(settings) as logs:
-        found = ask(logs, pool, selection, most, patience)
+        looked = ask(logs, pool, _of_age(logs, pool, selection, age, patience), most, patience)
     if as_json:
-        say_json({"pool": pool, **msgspec.to_builtins(found, str_keys=True)})
+        say_json({"pool": pool, **msgspec.to_builtins(looked.found, str_keys=True)})
         return
-    show_found(found, wall_ms)
-    say(summary_of(pool, found))
+    show_found(looked)
+    say(summary_of(pool, looked.found))
 
 
 def cancel(
@@ -109,31 +107,30 @@ def cancel(
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
     require_pool(settings, pool)
     _refuse_all(everything, tier, tenant, model, id_prefix, older_than)
-    wall_ms = SystemClock().now().wall_ms
     selection = selection_of(
-        policy_of(settings), wall_ms=wall_ms, tier=tier, tenant=tenant, model=model, id_prefix=id_prefix,
-        state=state, older_than=older_than,
-    )  # fmt: skip
-    found = _cancelled(settings, pool, selection, wall_ms, within=patience_of(within), yes=yes)
+        policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=state
+    )
+    age, patience = age_of(older_than), patience_of(within)
+    with logs_of(settings) as logs:
+        meant = _of_age(logs, pool, selection, age, patience)
+        if yes:
+            meant = until(meant, logs.ends_of_requests(pool, policy_of(settings)))
+        looked = ask(logs, pool, meant, _EXAMPLES, patience)
+        if yes:
+            logs.order(pool, CancelMatching(selection=meant, before_ms=looked.owner_ms))
+            await_none(logs, pool, meant, patience)
     if as_json:
-        say_json({"pool": pool, "dry_run": not yes, **msgspec.to_builtins(found, str_keys=True)})
+        say_json({"pool": pool, "dry_run": not yes, **msgspec.to_builtins(looked.found, str_keys=True)})
     else:
-        show_found(found, wall_ms)
-        say(summary_of(pool, found))
+        show_found(looked)
+        say(summary_of(pool, looked.found))
         say("they were cancelled" if yes else "nothing was done: --yes cancels them")
 
 
-def _cancelled(
-    settings: ServiceSettings, pool: str, selection: Selection, wall_ms: int, *, within: timedelta, yes: bool
-) -> Found:
-    """What was found before anything was done."""
-    meant = until(selection, wall_ms)
-    with logs_of(settings) as logs:
-        found = ask(logs, pool, meant, _EXAMPLES, within)
-        if yes:
-            logs.order(pool, CancelMatching(selection=selection, before_ms=wall_ms))
-            await_none(logs, pool, meant, within)
-    return found
+def _of_age(
+    logs: Logs, pool: str, selection: Selection, age: timedelta | None, within: timedelta
+) -> Selection:
+    return selection if age is None else older(selection, age, ask_the_time(logs, pool, within))
 
 
 def _refuse_all(everything: bool, *filters: str | None) -> None:
@@ -154,16 +151,17 @@ def summary_of(pool: str, found: Found) -> str:
     return told
 
 
-def show_found(found: Found, wall_ms: int) -> None:
+def show_found(looked: Looked) -> None:
     """The table, where there is anything to show."""
+    found = looked.found
     columns = ("request", "tenant", "tier", "model", "state", "age", "attempts", "priority", "cost")
     if found.requests:
-        rows = (_as_row(each, wall_ms) for each in found.requests)
+        rows = (_as_row(each, looked.owner_ms) for each in found.requests)
         show_table(columns, rows, dispensable=("attempts", "priority", "cost"))
 
 
-def _as_row(request: FoundRequest, wall_ms: int) -> tuple[str, ...]:
-    age = timedelta(seconds=max(0, wall_ms - request.accepted_ms) // 1000)
+def _as_row(request: FoundRequest, owner_ms: int) -> tuple[str, ...]:
+    age = timedelta(seconds=max(0, owner_ms - request.accepted_ms) // 1000)
     return (
         request.id,
         request.tenant,

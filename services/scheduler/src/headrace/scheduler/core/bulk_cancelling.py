@@ -6,7 +6,7 @@ each has its end in the log. So a successor that reads it again goes on where th
 
 from functools import partial
 
-from headrace.bus.messages import Place, Received
+from headrace.bus.messages import Received
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.control import CancelMatching
 from headrace.contracts.failures import FailureKind
@@ -52,7 +52,7 @@ class BulkCancelling:
             if tier in (None, partition.tier):
                 cancel.read_to[place] = None
                 # what was accepted before the order stands before a barrier that is sent now
-                state.barriers.want(place, partial(_told, cancel, place))
+                state.barriers.want(place, partial(cancel.told_end, place))
         state.bulk_cancels.keep(cancel)
         self._tell("an operator cancels requests", cancel)
 
@@ -111,7 +111,3 @@ class BulkCancelling:
             event, tier=which.tier, tenant=which.tenant, model=which.model, id_prefix=which.id_prefix,
             stage=which.stage, accepted_before_ms=which.accepted_before_ms, before_ms=order.before_ms, ended=cancel.ended,
         )  # fmt: skip
-
-
-def _told(cancel: BulkCancel, place: Place, end: int) -> None:
-    cancel.read_to[place] = end

@@ -12,7 +12,7 @@ from headrace.contracts.selections import Find, Found, FoundRequest, Selection, 
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.walking import Walk
-from headrace.scheduler.decisions.does_it_fit import Facts
+from headrace.scheduler.decisions.does_it_fit import Facts, end_in
 
 LOOKS = 500
 """Requests in one step: some milliseconds."""
@@ -99,5 +99,10 @@ class Finding:
         )
 
     def _unread(self, selection: Selection) -> int:
-        partitions = self._state.partitions.by_place.values()
-        return sum(each.paused for each in partitions if selection.tier in (None, each.tier))
+        before = selection.stands_before
+        paused = (each for each in self._state.partitions.by_place.values() if each.paused)
+        return sum(
+            selection.tier in (None, each.tier)
+            and (before is None or each.next_offset < end_in(before, *each.place))
+            for each in paused
+        )

@@ -24,7 +24,13 @@ def facts_of(tracked: Tracked) -> Facts:
     """What an operator may ask of a request in memory."""
     record = tracked.record
     return Facts(
-        tracked.id, record.tenant, record.tier, record.model, record.accepted_ms, _STAGES.get(tracked.phase)
+        tracked.id,
+        record.tenant,
+        record.tier,
+        record.model,
+        record.accepted_ms,
+        _STAGES.get(tracked.phase),
+        tracked.origin,
     )
 
 

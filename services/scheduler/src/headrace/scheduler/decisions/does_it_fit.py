@@ -4,13 +4,15 @@ Invariant: what is asked stays true as long as the request isn't finished, but f
 after a change of owner means the same requests.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.contracts.selections import Selection, Stage
+from headrace.contracts.values import Origin
 
 
 class Facts(NamedTuple):
-    """What a selection may speak of. `stage` None: its end is under way."""
+    """What a selection may speak of. `stage` None: its end is under way. `origin`: where it stands in the log."""
 
     id: str
     tenant: str
@@ -18,6 +20,7 @@ class Facts(NamedTuple):
     model: str
     accepted_ms: int
     stage: Stage | None
+    origin: Origin
 
 
 def does_it_fit(selection: Selection, facts: Facts) -> bool:
@@ -34,4 +37,14 @@ def does_it_fit(selection: Selection, facts: Facts) -> bool:
         return False
     if selection.id_prefix is not None and not facts.id.startswith(selection.id_prefix):
         return False
-    return selection.accepted_before_ms is None or facts.accepted_ms < selection.accepted_before_ms
+    if selection.accepted_before_ms is not None and facts.accepted_ms >= selection.accepted_before_ms:
+        return False
+    if selection.stands_before is None:
+        return True
+    origin = facts.origin
+    return origin.offset < end_in(selection.stands_before, origin.topic, origin.partition)
+
+
+def end_in(stands_before: Mapping[str, Mapping[int, int]], topic: str, partition: int) -> int:
+    """Before which offset of this partition requests are meant; 0: none of them."""
+    return stands_before.get(topic, {}).get(partition, 0)

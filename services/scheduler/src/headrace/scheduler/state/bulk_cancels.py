@@ -1,7 +1,8 @@
 """An operator's cancels of many requests that aren't carried out yet. Kept by core.bulk_cancelling; asked by core.releasing.
 
-Invariant: no checkpoint's position passes one of them, so that a successor reads it again; and none means a request that was
-accepted later than its own instant, so that whoever reads it again ends nothing newer.
+Invariant: no checkpoint's position passes one of them, so that a successor reads it again; and none means a request that
+stands behind the ends of logs that it names (of an older writer: was accepted after its instant), so that whoever reads it
+again ends nothing newer.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 from headrace.bus.messages import Place
 from headrace.contracts.control import CancelMatching
-from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
+from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit, end_in
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +26,15 @@ class BulkCancel:
 
     def means(self, facts: Facts) -> bool:
         """Whether this request is to end."""
-        return facts.accepted_ms < self.order.before_ms and does_it_fit(self.order.selection, facts)
+        selection = self.order.selection
+        if selection.stands_before is None and facts.accepted_ms >= self.order.before_ms:
+            return False
+        return does_it_fit(selection, facts)
+
+    def told_end(self, place: Place, end: int) -> None:
+        """A request partition ends here, or later."""
+        before = self.order.selection.stands_before
+        self.read_to[place] = end if before is None else min(end, end_in(before, *place))
 
     def all_read(self, read: Callable[[Place], int]) -> bool:
         """Whether all that is meant has been read. `read` tells how far a request partition is."""

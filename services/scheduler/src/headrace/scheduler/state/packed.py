@@ -208,8 +208,9 @@ class Packing:
         """What an operator may ask for. Costs a tenth of unpacking it."""
         rest = _rest_of(packed)
         shape = self._shapes[rest.shape]
-        accepted_ms = order_of_packed(packed)[2]
-        return Facts(rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED)
+        _, _, accepted_ms, offset = order_of_packed(packed)
+        origin = Origin(*self._places[rest.place], offset)
+        return Facts(rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED, origin)
 
     def forget(self, packed: bytes) -> None:
         """These bytes aren't needed any more."""
