@@ -4,6 +4,7 @@ Each of librdkafka's clients has some five threads and megabytes of buffers, and
 change of owner.
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -127,3 +128,16 @@ def test_topics_that_nobody_answers_for() -> None:
         topics.close()
 
     assert_leaves_no_thread(use)
+
+
+def test_asking_for_topic_ids_again_and_again_keeps_none_of_them(bus: KafkaBus, place: Place) -> None:
+    asking = bus.topic_ids("test")
+    kinds = set()
+    for _ in range(20):
+        found = eventually(asking.ask([place.topic]).answer, "an answer")
+        assert found
+        kinds.add(found[place.topic])
+    asking.close()
+    [_] = kinds
+    gc.collect()
+    assert sum(type(each).__name__ == "Uuid" for each in gc.get_objects()) <= 1

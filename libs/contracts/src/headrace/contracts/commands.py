@@ -23,7 +23,7 @@ class CancelReason(StrEnum):
     PREEMPTED = "preempted"
 
 
-class Run(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="run"):
+class Run(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="run"):
     """Carry out this attempt. The record's value is the request's payload: workers don't read `requests`.
 
     `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed. So is `trial`: how many suspects

@@ -35,7 +35,7 @@ class Verdict(StrEnum):
     DEAD = "dead"
 
 
-class ResultRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="result"):
+class ResultRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="result"):
     """A terminal outcome. The record's value is the answer's body; empty when there is none (`failure` then says why).
 
     `http_status` is what a waiting caller gets. `partial`: the text ends early and is kept all the same. For a request that
@@ -70,7 +70,7 @@ class ResultRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="r
             raise ValueError(f"a result's status is terminal, got {self.status}")
 
 
-class AttemptRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="attempt"):
+class AttemptRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="attempt"):
     """One finished attempt: settles fairness, frees capacity, feeds estimates and the ledger. No payload, but for `text`.
 
     `charge` is what the scheduler charged at dispatch, in micro service units, echoed. `retry_ms` (RetryAt) is the earliest

@@ -8,7 +8,7 @@ from msgspec import Struct
 from headrace.contracts.values import Count, Mark, Name, Payload, Port16, Priority, WallMs
 
 
-class RequestRecord(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="request"):
+class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="request"):
     """An accepted request. The record's value is the caller's body.
 
     `model` is the name the backend is called with; `route` the backend's path. `prompt_tokens` is an estimate; `max_tokens`

@@ -34,7 +34,7 @@ def cut_sentence(text: str) -> Sentence:
     return text[:MAX_SENTENCE]
 
 
-class Payload(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Payload(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """What the record's value is: plain or sealed bytes, or nothing when `reference` says where they are (claim check)."""
 
     size: Count
@@ -48,7 +48,7 @@ class Payload(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.reference is None
 
 
-class Origin(Struct, frozen=True, array_like=True, order=True):
+class Origin(Struct, frozen=True, gc=False, array_like=True, order=True):
     """Where in `requests` the truth of a request stands. Travels with every command, report, attempt and result."""
 
     topic: TopicName
@@ -56,7 +56,7 @@ class Origin(Struct, frozen=True, array_like=True, order=True):
     offset: Count
 
 
-class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """Tokens as the engine reported them; `estimated` when it didn't and they were counted from deltas."""
 
     prompt_tokens: Tokens = 0
@@ -65,7 +65,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, kw_only=True):
     estimated: bool = False
 
 
-class Times(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Times(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """When an attempt reached its stages, in Unix ms by the clock of who did it; None for a stage not reached."""
 
     dispatched_ms: WallMs | None = None
@@ -74,7 +74,7 @@ class Times(Struct, frozen=True, omit_defaults=True, kw_only=True):
     finished_ms: WallMs | None = None
 
 
-class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """What went wrong: the kind (one row of the failure table), a sentence, and the backend's own HTTP status if any."""
 
     kind: FailureKind

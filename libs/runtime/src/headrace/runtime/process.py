@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.contracts.policy import Policy
+from headrace.runtime.heaps import keep_heaps_few
 from headrace.runtime.heartbeat import Vitals
 from headrace.runtime.logging import configure_logging, get_logger
 from headrace.runtime.loop_supervisor import LoopService, run_loop
@@ -73,6 +74,7 @@ def run_plain_loop(settings: ServiceSettings, build: Callable[[Telemetry], LoopS
 
 
 def _telemetry(settings: ServiceSettings) -> Telemetry:
+    keep_heaps_few()
     telemetry = Telemetry.create(settings)
     configure_logging(telemetry.service, settings.log_level, settings.log_format)
     return telemetry

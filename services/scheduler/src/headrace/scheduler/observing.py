@@ -65,8 +65,9 @@ class Observing:
 
     def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], fleet: Fleet) -> None:
         """As Watcher.stepped."""
+        waits = {tier: self._wait.labels(pool, tier) for tier, _ in outputs.waits_ms}
         for tier, waited_ms in outputs.waits_ms:
-            self._wait.labels(pool, tier).observe(waited_ms / 1000)
+            waits[tier].observe(waited_ms / 1000)
         if outputs.undelivered is not None:
             self._undelivered.labels(pool).set(outputs.undelivered)
         if outputs.checkpoint_ms is not None:

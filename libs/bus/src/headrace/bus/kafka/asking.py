@@ -1,5 +1,7 @@
 """Trims and TopicIds on librdkafka's admin client: futures that are looked at, never waited for. Made by KafkaBus."""
 
+import ctypes
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
@@ -17,6 +19,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _WAIT_S = ANSWER_WITHIN.total_seconds()
+_OWN_REFERENCES = 3
+"""The description's, the variable's and the argument's."""
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
@@ -90,8 +94,20 @@ class KafkaTopicIds:
                 return {}
             return client.describe_topics(TopicCollection(list(names)), request_timeout=_WAIT_S)
 
-        return KafkaAsked(self._admin, ask, lambda answer: str(answer.topic_id), "asking for topics failed")
+        return KafkaAsked(self._admin, ask, _topic_id, "asking for topics failed")
 
     def close(self) -> None:
         """As TopicIds.close."""
         self._admin.close()
+
+
+def _topic_id(description: Any) -> str:  # noqa: ANN401 - the client's stubs don't say
+    """As text. The client (2.16.1, TopicDescription in its C code) forgets to give back a reference to each id that it hands
+    out, so that none is ever freed: 60 MB a day for an owner that looks every two seconds. Given back here; a client that
+    does it by itself leaves no reference too many.
+    """
+    found = description.topic_id
+    text = str(found)
+    if sys.getrefcount(found) > _OWN_REFERENCES:
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(found))
+    return text
