@@ -40,16 +40,12 @@ from tests.benchmarks.saying import say
 from tests.support.scheduler.live import Pool
 from tests.support.scheduler.pure import POOL
 
-TIER = "batch"
+TIER = "standard"
 POLICY = f"""
 [pools.{POOL}.models]
 m = "m"
-[tiers.{TIER}]
-weight = 1
-queue_timeout = "48h"
-[tenants.a]
-default_tier = "{TIER}"
 """
+"""The three tiers of the default policy, with the headroom of interactive work."""
 TENANTS = [f"tenant-{number}" for number in range(64)]
 AIM, SHARE = 20_000, 0.5
 QUEUED = 10_000

@@ -92,4 +92,7 @@ def decode(kind: TopicKind, header: bytes | None) -> Any:  # noqa: ANN401 - the 
 
 def find_header(headers: tuple[tuple[str, bytes], ...], name: str = HEADER) -> bytes | None:
     """The last header of this name: a record may carry several, and the last one counts."""
-    return next((value for key, value in reversed(headers) if key == name), None)
+    for key, value in reversed(headers):
+        if key == name:
+            return value
+    return None

@@ -16,7 +16,7 @@ def headers_of(message: ClientMessage) -> Headers:
     """Its headers, in order. A header without a value reads as an empty one."""
     found = message.headers() or []
     pairs = found.items() if isinstance(found, dict) else found
-    return tuple((name, _bytes(value) or b"") for name, value in pairs)
+    return tuple([(name, _bytes(value) or b"") for name, value in pairs])
 
 
 def place_of(message: ClientMessage) -> Place:
