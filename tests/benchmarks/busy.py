@@ -27,7 +27,8 @@ from headrace.contracts.reports import Gauges
 from headrace.contracts.values import Times
 from headrace.devkit.kafka import KafkaCluster
 from tests.benchmarks.answering_worker import AnsweringWorker
-from tests.benchmarks.releases import POLICY, fill
+from tests.benchmarks.filling import fill
+from tests.benchmarks.releases import POLICY, TIER
 from tests.benchmarks.saying import say
 from tests.benchmarks.takeover import Bench
 from tests.support.scheduler.live import Pool
@@ -118,7 +119,7 @@ class Engine(AnsweringWorker):
 
 def run(bench: Bench, rate: int, aim: Aim) -> bool:
     """Whether the slots were as busy as they should be."""
-    fill(bench.pool, bench.bootstrap, int(rate * (LEARNS_S + MEASURED_S) * MORE), 1_024)
+    fill(bench.pool, bench.bootstrap, int(rate * (LEARNS_S + MEASURED_S) * MORE), tier=TIER)
     engine = Engine(bench.pool, aim.slots, aim.slots / rate)
     with bench.scheduler("one"):
         turn_for(engine, LEARNS_S)

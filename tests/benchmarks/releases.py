@@ -22,20 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-
 from headrace.bus.kafka import KafkaBus, KafkaConnection
-from headrace.bus.messages import Message, message_of
-from headrace.contracts.ids import mint_request_id
-from headrace.contracts.partitions import partition_of
-from headrace.contracts.requests import RequestRecord
-from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Payload
 from headrace.devkit.kafka import KafkaCluster
 from headrace.runtime.policy_file import load_policy
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.service import Scheduler
 from headrace.scheduler.timings import Timings
+from tests.benchmarks.filling import fill
 from tests.benchmarks.saying import say
 from tests.support.scheduler.live import Pool
 from tests.support.scheduler.pure import POOL
@@ -46,9 +39,7 @@ POLICY = f"""
 m = "m"
 """
 """The three tiers of the default policy, with the headroom of interactive work."""
-TENANTS = [f"tenant-{number}" for number in range(64)]
 AIM, SHARE = 20_000, 0.5
-QUEUED = 10_000
 WARM_UP = 0.2
 NAMED = 0.8
 
@@ -69,34 +60,6 @@ class Spent:
     def since(self, before: "Spent") -> "Spent":
         """The difference."""
         return Spent(self.loop - before.loop, self.whole - before.whole, self.clock - before.clock)
-
-
-def fill(pool: Pool, bootstrap: str, count: int, size: int) -> None:
-    """Write so many requests with bodies of so many bytes."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "message.max.bytes": 10_000_000})
-    body = b'{"model":"m","messages":[{"role":"user","content":"' + b"x" * (size - 64) + b'"}]}'
-    wall_ms, partitions = pool.clock.now().wall_ms, pool.policy.topics.tenant_partitions
-    for number in range(count):
-        tenant = TENANTS[number % len(TENANTS)]
-        partition = partition_of(tenant, partitions)
-        request_id = mint_request_id(
-            b"k" * 32, tenant=tenant, pool=POOL, tier=TIER, partition=partition, wall_ms=wall_ms,
-            random=number.to_bytes(10, "big"),
-        )  # fmt: skip
-        record = RequestRecord(
-            id=request_id, tenant=tenant, pool=POOL, tier=TIER, partition=partition, model="m",
-            route="/v1/chat/completions", accepted_ms=wall_ms, payload=Payload(size=len(body)), gateway=0,
-            max_tokens=10, prompt_tokens=200,
-        )  # fmt: skip
-        _produce(producer, message_of(pool.place(TopicKind.REQUESTS, partition, TIER), record, body))
-    producer.flush()
-
-
-def _produce(producer: Producer, message: Message) -> None:
-    while len(producer) >= QUEUED:
-        producer.poll(0.1)
-    producer.produce(message.topic, message.value, partition=message.partition, headers=list(message.headers))
-    producer.poll(0)
 
 
 @contextmanager
@@ -149,7 +112,7 @@ def run(bootstrap: str, folder: Path, count: int, kib: float, *, profiled: bool)
     policy, prefix = folder / "policy.toml", f"releases{kib:g}."
     policy.write_text(POLICY)
     pool = Pool(KafkaBus(KafkaConnection(bootstrap)), prefix, load_policy(policy))
-    fill(pool, bootstrap, count, int(kib * 1024))
+    fill(pool, bootstrap, count, tier=TIER, size=int(kib * 1024))
     scheduler = pool.scheduler("one", timings=Timings())
     profile = cProfile.Profile() if profiled else None
     with worker(bootstrap, prefix, policy):

@@ -12,26 +12,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
-from confluent_kafka import Producer
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
-from headrace.bus.messages import message_of
 from headrace.contracts.commands import Run
 from headrace.contracts.control import MovePool
-from headrace.contracts.ids import mint_request_id
-from headrace.contracts.partitions import partition_of
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Payload
 from headrace.devkit.kafka import KafkaCluster
 from headrace.runtime.policy_file import load_policy
+from tests.benchmarks.filling import TENANTS, fill
 from tests.support.scheduler.live import Ownerships, Pool
 from tests.support.scheduler.live_worker import LiveWorker
 from tests.support.scheduler.pure import POOL
@@ -45,10 +39,8 @@ queue_timeout = "48h"
 [tenants.a]
 default_tier = "batch"
 """
-VALUE = b'{"model":"m","messages":[{"role":"user","content":"' + b"x" * 960 + b'"}]}'
 NAMES = ("one", "two")
 SLOTS = 16
-TENANTS = [f"tenant-{n}" for n in range(64)]
 
 
 class Bench:
@@ -63,43 +55,10 @@ class Bench:
         self.missed: list[str] = []
 
     def fill(self, count: int, tenants: Sequence[str] = TENANTS) -> list[RequestRecord]:
-        """Write the backlog; it is acknowledged when this returns. The last records, for who wants to know them."""
-        producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "linger.ms": 20,
-                "acks": "all",
-                "queue.buffering.max.messages": 200_000,
-            }
+        """Write the backlog; the worker turns meanwhile."""
+        return fill(
+            self.pool, self.bootstrap, count, tier="batch", tenants=tenants, meanwhile=self.worker.turn
         )
-        wall_ms = self.pool.clock.now().wall_ms
-        records: deque[RequestRecord] = deque(maxlen=200_000)
-        for number in range(count):
-            if not number % 1_000:
-                self.worker.turn()
-            tenant = tenants[number % len(tenants)]
-            partition = partition_of(tenant, self.pool.policy.topics.tenant_partitions)
-            request_id = mint_request_id(
-                b"k" * 32, tenant=tenant, pool=POOL, tier="batch", partition=partition, wall_ms=wall_ms,
-                random=number.to_bytes(10, "big"),
-            )  # fmt: skip
-            record = RequestRecord(
-                id=request_id, tenant=tenant, pool=POOL, tier="batch", partition=partition, model="m",
-                route="/v1/chat/completions", accepted_ms=wall_ms, payload=Payload(size=len(VALUE)), gateway=0,
-                max_tokens=10, prompt_tokens=200,
-            )  # fmt: skip
-            records.append(record)
-            message = message_of(self.pool.place(TopicKind.REQUESTS, partition, "batch"), record, VALUE)
-            while True:
-                try:
-                    producer.produce(
-                        message.topic, message.value, partition=partition, headers=list(message.headers)
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        producer.flush()
-        return list(records)
 
     @contextmanager
     def scheduler(self, name: str) -> Iterator["Replica"]:
