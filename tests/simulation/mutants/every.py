@@ -21,6 +21,7 @@ from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
 from tests.simulation.mutants.reports import REPORTS
+from tests.simulation.mutants.reroutes import REROUTES
 from tests.simulation.mutants.retries import RETRIES
 from tests.simulation.mutants.spills import SPILLS
 from tests.simulation.mutants.too_late import TOO_LATE
@@ -46,6 +47,7 @@ EVERY: tuple[Mutant, ...] = (
     *TOO_LATE,
     *SPILLS,
     *BULK,
+    *REROUTES,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

@@ -6,6 +6,7 @@ Whole histories with faults are tests/simulation.
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.newest import newest_of_each_key
 from headrace.bus.ports import START, Run, RunRead
+from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.restoring import read_state, restore
@@ -13,21 +14,19 @@ from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Inputs
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.timings import Timings
-from tests.support.scheduler.pure import NAMES, POOL, Sender, World, place, policy
-
-STATE = place(TopicKind.STATE)
-WORKERS = place(TopicKind.WORKERS)
+from tests.support.scheduler.pure import NAMES, POOL, Sender, World, policy
 
 
 class SimScheduler:
-    """One replica: stands by, claims, owns."""
+    """One replica: stands by, claims, owns. `made`: a policy of more pools than one, of which it serves `pool`."""
 
-    def __init__(self, world: World, rank: int) -> None:
+    def __init__(self, world: World, rank: int, pool: str = POOL, made: Policy | None = None) -> None:
         self.world, self.rank = world, rank
+        self.state_log = Place(NAMES.of(TopicKind.STATE, pool=pool), 0)
         self.setting = Setting(
-            pool=POOL,
+            pool=pool,
             owner=f"scheduler{rank}",
-            policy=policy(),
+            policy=made or policy(),
             names=NAMES,
             timings=Timings(),
             window=Window(high_records=6, low_records=3),
@@ -53,21 +52,21 @@ class SimScheduler:
 
     def _stand_by(self) -> None:
         self.core = None
-        self._grown, self._since = len(self.world.logs[STATE]), self.world.now_ms
+        self._grown, self._since = len(self.world.logs[self.state_log]), self.world.now_ms
 
     def _watch(self) -> None:
-        log, now = self.world.logs[STATE], self.world.now_ms
+        log, now = self.world.logs[self.state_log], self.world.now_ms
         if len(log) > self._grown:
             self._grown, self._since = len(log), now
         silence = 2_000 * self.rank + (3_000 if log else 0)
-        if now - self._since >= silence and self.world.out_until[STATE] <= now:
+        if now - self._since >= silence and self.world.out_until[self.state_log] <= now:
             self._claim()
 
     def _claim(self) -> None:
         world = self.world
-        world.producer_epoch += 1
-        self.epoch, self.sender = world.producer_epoch, Sender(world)
-        records = read_state(newest_of_each_key(world.logs[STATE]))
+        world.producer_epochs[self.state_log] += 1
+        self.epoch, self.sender = world.producer_epochs[self.state_log], Sender(world)
+        records = read_state(newest_of_each_key(world.logs[self.state_log]))
         self.core = PoolCore(restore(self.setting, records))
         self.at = {p: 0 if at == START else at for p, at in self.core.positions().items()}
         self.stalled = dict.fromkeys(self.at, 0)
@@ -102,9 +101,11 @@ class SimScheduler:
 
     def _committed(self) -> bool | None:
         """None: fenced."""
-        if self.commit is None or self.world.now_ms < max(self.commit[0], self.world.out_until[STATE]):
+        if self.commit is None or self.world.now_ms < max(
+            self.commit[0], self.world.out_until[self.state_log]
+        ):
             return False
-        if self.epoch != self.world.producer_epoch:
+        if self.epoch != self.world.producer_epochs[self.state_log]:
             return None
         for message in self.commit[1]:
             self.world.append(message)

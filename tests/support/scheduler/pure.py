@@ -111,7 +111,8 @@ class World:
         self.logs: defaultdict[Place, list[Received]] = defaultdict(list)
         self.wire: list[Parcel] = []
         self.out_until: defaultdict[Place, int] = defaultdict(int)
-        self.producer_epoch = 0
+        self.producer_epochs: defaultdict[Place, int] = defaultdict(int)
+        """By the log of checkpoints that a producer writes."""
         self.seen: defaultdict[str, int] = defaultdict(int)
 
     @property

@@ -45,6 +45,15 @@ ATTEMPT = AttemptRecord(
         ({"id": minted(tier="batch")}, K.LYING_RECORD),
         ({"id": minted(partition=4)}, K.LYING_RECORD),
         *(({name: "a\0b"}, K.LYING_RECORD) for name in ("id", "tenant", "model", "route")),
+        ({"id": minted(pool="other"), "hop": 1, "through": ("other",)}, None),
+        ({"id": minted(pool="other"), "hop": 2, "through": ("other", "third")}, None),
+        ({"id": minted(pool="other"), "hop": 1, "through": ("third",)}, K.LYING_RECORD),
+        ({"id": minted(pool="other"), "hop": 2, "through": ("other",)}, K.LYING_RECORD),
+        ({"id": minted(pool="other"), "hop": 1}, K.LYING_RECORD),
+        ({"id": minted(pool="other"), "through": ("other",)}, K.LYING_RECORD),
+        ({"id": minted(pool="other", tier="batch"), "hop": 1, "through": ("other",)}, K.LYING_RECORD),
+        ({"id": minted(pool="other", partition=4), "hop": 1, "through": ("other",)}, K.LYING_RECORD),
+        ({"hop": 1, "through": ("main",)}, K.LYING_RECORD),
     ],
 )
 def test_a_request_lies_about_its_place_its_id_or_in_what_it_names(
@@ -62,6 +71,9 @@ def test_a_request_lies_about_its_place_its_id_or_in_what_it_names(
         {"origin": Origin("requests.main.standard", 4, 0)},
         {"id": "nonsense"},
         {"id": minted(partition=4)},
+        {"id": minted(pool="other")},
+        {"hop": 1},
+        {"id": minted(pool="other", partition=4), "hop": 1},
         {"status": None},
         {"status": Status.RUNNING},
         *({name: "a\0b"} for name in ("tenant", "worker", "boot", "model")),
@@ -79,6 +91,7 @@ def test_an_attempt_lies_about_its_request_its_end_or_in_what_it_names(changes: 
     [
         {},
         {"verdict": Verdict.RETRY_AT, "status": None},
+        {"id": minted(pool="other"), "hop": 1},
         {"id": "nonsense", "verdict": Verdict.DEAD, "status": Status.DEAD_LETTERED, "started": False},
     ],
 )

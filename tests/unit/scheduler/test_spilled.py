@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.bus.messages import Place, Received
-from headrace.contracts.requests import RequestRecord
+from headrace.contracts.requests import MOST_HOPS, RequestRecord
 from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.decisions.pick_next import order_of
 from headrace.scheduler.state import spilled as spilled_module
@@ -43,6 +43,7 @@ RECORDS: st.SearchStrategy[dict[str, Any]] = st.builds(
     start_by_ms=st.none() | INSTANTS,
     finish_by_ms=st.none() | INSTANTS,
     hop=COUNTS,
+    through=st.lists(NAMES, max_size=MOST_HOPS).map(tuple),
 )
 
 

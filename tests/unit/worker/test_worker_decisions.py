@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from headrace.contracts.clock import Now
 from headrace.contracts.failures import FAILURES, FailureKind
 from headrace.contracts.reports import Gone, Report, WorkerRecord
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Payload
 from headrace.inference_worker.decisions.classify_failure import (
     BackendSays,
     Broken,
@@ -29,6 +31,12 @@ from tests.unit.worker.scripted_world import run_of
 
 K = FailureKind
 NOW = Now(wall_ms=1_700_000_000_000, boot_ms=5)
+
+
+REQUEST = RequestRecord(
+    id="i", tenant="t", pool="p", tier="batch", partition=0, model="m", route="/r", accepted_ms=1_700_000_000_000,
+    payload=Payload(size=2), gateway=0,
+)  # fmt: skip
 
 
 def openai(message: str = "", code: object = None, kind: str | None = None) -> bytes:
@@ -225,7 +233,17 @@ def test_duplicates_escapes_and_nested_members_do_not_confuse_the_editor() -> No
 def test_what_is_no_object_is_left_to_the_backend_to_refuse(body: bytes) -> None:
     with pytest.raises(NotAnObjectError):
         with_member(body, "stream", b"true")
-    assert body_for(CallPlan(streamed=True, relayed=True), body) == body
+    assert body_for(CallPlan(streamed=True, relayed=True), REQUEST, body) == body
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_only_a_request_that_was_passed_on_is_called_with_the_model_of_its_record(streamed: bool) -> None:
+    body, plan = b'{"model": "big", "n":1}', CallPlan(streamed=streamed, relayed=False)
+    passed_on = msgspec.structs.replace(REQUEST, hop=1, through=("home",), model='a "small" one')
+    assert orjson.loads(body_for(plan, REQUEST, body))["model"] == "big"
+    sent = orjson.loads(body_for(plan, passed_on, body))
+    assert (sent["model"], sent["n"], "stream" in sent) == ('a "small" one', 1, streamed)
+    assert body_for(plan, passed_on, b"[]") == b"[]"
 
 
 def report(worker: str, lane: int, boot: str = "1") -> Report:

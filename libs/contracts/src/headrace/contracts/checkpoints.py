@@ -106,6 +106,26 @@ class Retrying(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="retry
     text_at: Origin | None = None
 
 
+class Rerouting(Struct, frozen=True, kw_only=True, tag="rerouting"):
+    """Key `rerouting/{id}`: the request that stands at `origin` is to be written, or may have been, into the pool `to`, whose
+    backends know its model as `model`. Committed before the write: a successor that finds it writes it again.
+    """
+
+    id: str
+    origin: Origin
+    to: Name
+    model: Name
+
+
+class Rerouted(Struct, frozen=True, kw_only=True, tag="rerouted"):
+    """Key `rerouted/{minute}/{piece}`: which ids went to which pool in that minute of Unix time; kept for a day, so that who
+    asks for one, or cancels it, is passed on, too.
+    """
+
+    minute: Count
+    went: dict[str, Name]
+
+
 class RecentlyFinished(Struct, frozen=True, kw_only=True, tag="recently_finished"):
     """Key `recent/{minute}`: ids finished in that minute of Unix time, kept for 15 minutes against duplicates."""
 
@@ -151,6 +171,8 @@ StateRecord = (
     | Death
     | RecentlyFinished
     | Settled
+    | Rerouting
+    | Rerouted
     | Frozen
     | Forgotten
 )

@@ -89,6 +89,15 @@ def names_place(request_id: str, *, pool: str, tier: str, partition: int) -> boo
         return False
 
 
+def names_other_pool(request_id: str, *, pool: str, tier: str, partition: int) -> bool:
+    """Whether the id says, unverified, that its request came into another pool, there to the same tier and partition."""
+    try:
+        address = read_request_id(request_id)
+    except MalformedIdError:
+        return False
+    return address.pool != pool and (address.tier, address.partition) == (tier, partition)
+
+
 def verify_request_id(key: bytes, request_id: str, tenant: str) -> RequestAddress | None:
     """The address of a genuine id of this tenant; None for a malformed, forged or foreign one."""
     try:

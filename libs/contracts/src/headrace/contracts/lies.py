@@ -7,7 +7,7 @@ one of them alone may write the dead letter. What only one of them can know is i
 from typing import NamedTuple
 
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import names_place
+from headrace.contracts.ids import names_other_pool, names_place
 from headrace.contracts.lifecycle import is_terminal
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.requests import RequestRecord
@@ -28,8 +28,11 @@ def lie_in_request(record: RequestRecord, *, pool: str, tier: str, partition: in
         return Lie(FailureKind.UNKNOWN_POOL, "Its pool isn't that of the topic it stands in.")
     if (record.tier, record.partition) != (tier, partition):
         return Lie(FailureKind.LYING_RECORD, "Its tier or partition isn't that of the topic it stands in.")
-    # its outcome would be another's: whoever asks for the id asks where the id says that it lives
-    if not names_place(record.id, pool=pool, tier=tier, partition=partition):
+    if len(record.through) != record.hop or pool in record.through:
+        return Lie(FailureKind.LYING_RECORD, "It doesn't say truly through which pools it came.")
+    # its outcome would be another's: whoever asks for the id asks where the id says that it lives, or began to
+    home = record.through[0] if record.through else pool
+    if not names_place(record.id, pool=home, tier=tier, partition=partition):
         return Lie(FailureKind.LYING_RECORD, "Its id names another place, or is no request id.")
     return None
 
@@ -56,7 +59,8 @@ def _place_of_attempt(record: AttemptRecord, pool: str, tier: str | None, partit
     ):  # it would be charged where nobody released it
         return "Its tier or partition isn't that of its origin."
     # The owner's own end of a lying request names what that request named; it moves no counter.
-    if record.started and not names_place(record.id, pool=pool, tier=tier, partition=partition):
+    names = names_other_pool if record.hop else names_place
+    if record.started and not names(record.id, pool=pool, tier=tier, partition=partition):
         return "Its request's id names another place."
     return None
 

@@ -75,9 +75,9 @@ class AttemptRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
 
     `charge` is what the scheduler charged at dispatch, in micro service units, echoed. `retry_ms` (RetryAt) is the earliest
     instant of the next try as far as the worker knows; `started` false: the backend never saw it. `model` is the name that
-    the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`. `usage` is what
-    this attempt spent; where it went on from a kept text, `before` is the tokens of that. `text` (RetryAt): what was said so
-    far is kept, and is the record's value.
+    the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`, `hop` from its
+    request. `usage` is what this attempt spent; where it went on from a kept text, `before` is the tokens of that. `text`
+    (RetryAt): what was said so far is kept, and is the record's value.
     """
 
     id: Mark
@@ -100,3 +100,4 @@ class AttemptRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     trial: Count = 0
     before: Tokens = 0
     text: KeptText | None = None
+    hop: Count = 0

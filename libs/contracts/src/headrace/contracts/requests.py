@@ -1,11 +1,17 @@
-"""The record of `requests.{pool}.{tier}`: the truth of what was accepted. Written by ingest; read by the scheduler.
+"""The record of `requests.{pool}.{tier}`: the truth of what was accepted. Written by ingest, and by owners that
+pass a request on to another pool; read by the scheduler and result-delivery.
 
 Invariant: the header holds all that a decision needs, so that no decision opens a payload.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from headrace.contracts.values import Count, Mark, Name, Payload, Port16, Priority, WallMs
+
+MOST_HOPS = 3
+"""A request is passed on from pool to pool so often at most."""
 
 
 class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="request"):
@@ -17,7 +23,8 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     schema, reasoning, or a later writer's word), for estimates alone; None in records of writers that didn't say.
     `gateway` is the partition of `replies` that the accepting replica reads; `waits`: somebody is on an open connection and
     wants the answer itself there. `sends_usage`: the caller asked for a usage chunk in the stream. `hop` counts the pools
-    that it was passed on from: 0 as long as nobody passes requests on. `replay_of` is in the format and has no writer.
+    that it was passed on from, and `through` names them, the one that its id names first: it never comes back to one. Then
+    the body may still say another model than `model`. `replay_of` is in the format and has no writer.
     """
 
     id: Mark
@@ -43,5 +50,6 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     start_by_ms: WallMs | None = None
     finish_by_ms: WallMs | None = None
     hop: Count = 0
+    through: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOPS)] = ()
     replay_of: str | None = None
     metadata: dict[str, str] = {}

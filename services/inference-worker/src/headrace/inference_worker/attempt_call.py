@@ -77,12 +77,11 @@ class AttemptCall:
     ) -> None:  # fmt: skip
         self._request, self._plan, self._backend, self._clock = request, plan, backend, clock
         self._limits, self._relay, self._keeps = limits, relay, keeps
-        self._call = BackendCall(
-            request.route, body_for(plan, body), request.payload.content_type, plan.streamed, headers or {}
-        )
+        sent, content_type = body_for(plan, request, body), request.payload.content_type
+        self._call = BackendCall(request.route, sent, content_type, plan.streamed, headers or {})
         text, tokens = before.text, before.tokens
         rest = body_that_goes_on(body, route=request.route, text=text, tokens=tokens) if text else None
-        self._rest = None if rest is None else replace(self._call, body=body_for(plan, rest))
+        self._rest = None if rest is None else replace(self._call, body=body_for(plan, request, rest))
         self._begin(NOTHING if rest is None else before)
         self._done_seen = False
         self._started_ms = clock.now().wall_ms

@@ -7,6 +7,8 @@ backend can't cancel a plain call or what is said so far may be wanted, is it st
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from headrace.contracts.requests import RequestRecord
 from headrace.inference_worker.json_body import NotAnObjectError, with_member, with_usage
 
@@ -41,11 +43,15 @@ def how_to_call(request: RequestRecord, kind: BackendKind, *, keeps: bool = Fals
     return CallPlan(streamed=keeps or unstoppable, relayed=False, counted=counted)
 
 
-def body_for(plan: CallPlan, body: bytes) -> bytes:
-    """The caller's bytes; for a stream, with what makes it one that counts its tokens."""
-    if not plan.streamed:
-        return body
+def body_for(plan: CallPlan, request: RequestRecord, body: bytes) -> bytes:
+    """The caller's bytes; for a stream, with what makes it one that counts its tokens; of a request that another pool passed
+    on, with the name that this backend knows its model by: who passed it on opens no payload.
+    """
     try:
+        if request.hop:
+            body = with_member(body, "model", msgspec.json.encode(request.model))
+        if not plan.streamed:
+            return body
         return with_usage(with_member(body, "stream", b"true"), all_along=plan.counted)
     except NotAnObjectError:
         return body

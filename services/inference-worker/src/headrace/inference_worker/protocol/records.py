@@ -71,6 +71,7 @@ def attempt_of(
         usage=outcome.usage,
         times=_times(run, outcome),
         model=run.request.model,
+        hop=run.request.hop,
         before=outcome.before,
         text=_text_of(run, outcome, settlement),
     )

@@ -17,6 +17,8 @@ from headrace.contracts.checkpoints import (
     Ownership,
     Positions,
     RecentlyFinished,
+    Rerouted,
+    Rerouting,
     Settled,
     StateRecord,
     TenantCounter,
@@ -35,7 +37,9 @@ class Checkpoints:
 
     def __init__(self, state: PoolState) -> None:
         self._state = state
-        self._number, self._since_ms = 0, state.now.wall_ms
+        self.number = self.committed_number = 0
+        """Of the last one begun, and of the last one committed, in this epoch."""
+        self._since_ms = state.now.wall_ms
         self._begun_ms = -(10**12)
         self.under_way = False
         self._positions: Positions | None = None
@@ -64,6 +68,7 @@ class Checkpoints:
         self.under_way = False
         self._state.checkpointed = self._says
         self._state.lease_ms = self._begun_ms
+        self.committed_number = self.number
         return self._state.now.boot_ms - self._begun_ms
 
     @property
@@ -81,13 +86,13 @@ class Checkpoints:
         self, changed: list[Message], *, released: bool = False, successor: str | None = None
     ) -> list[Message]:
         state = self._state
-        self._number += 1
+        self.number += 1
         self._begun_ms, self.under_way = state.now.boot_ms, True
         self._says = self._where_to_begin()
         ownership = Ownership(
             epoch=state.epoch,
             owner=state.setting.owner,
-            number=self._number,
+            number=self.number,
             begun_ms=state.now.wall_ms,
             sequence=state.sequence,
             released=released,
@@ -130,6 +135,10 @@ class Checkpoints:
         state.dirty.update(
             f"recent/{minute}/{piece}"
             for minute, piece in state.recent.forget_before(state.minute, since=since)
+        )
+        state.dirty.update(
+            f"rerouted/{minute}/{piece}"
+            for minute, piece in state.rerouted.forget_before(state.minute, since=since)
         )
 
     def _finished(self) -> list[Message]:
@@ -203,21 +212,32 @@ class Checkpoints:
             return self._message(
                 key, Frozen(holds=tuple(HeldBack(tier=tier, tenant=name) for tier, name in holds))
             )
-        if kind == "retrying":
-            record = self._state.retrying.get(rest)
-            return self._forgotten(key) if record is None else self._message(key, record)
-        if kind == "death":
-            death = self._state.suspects.deaths.get(rest)
-            return self._forgotten(key) if death is None else self._message(key, death)
-        minute, piece = (int(part) for part in rest.split("/"))
-        of_minute = self._of_minute(kind, minute, piece)
-        return self._forgotten(key) if of_minute is None else self._message(key, of_minute)
+        record = self._keyed(kind, rest)
+        return self._forgotten(key) if record is None else self._message(key, record)
 
-    def _of_minute(self, kind: str, minute: int, piece: int) -> RecentlyFinished | Settled | None:
+    def _keyed(self, kind: str, rest: str) -> StateRecord | None:
+        """What there is to say under a key; None when it is forgotten."""
+        state = self._state
+        if kind == "retrying":
+            return state.retrying.get(rest)
+        if kind == "death":
+            return state.suspects.deaths.get(rest)
+        if kind == "rerouting":
+            reroute = state.reroutes.get(rest)
+            if reroute is None:
+                return None
+            return Rerouting(id=rest, origin=reroute.origin, to=reroute.to, model=reroute.model)
+        minute, piece = (int(part) for part in rest.split("/"))
+        return self._of_minute(kind, minute, piece)
+
+    def _of_minute(self, kind: str, minute: int, piece: int) -> RecentlyFinished | Rerouted | Settled | None:
         """What is kept by the minute; None when it is forgotten."""
         if kind == "settled":
             attempts = self._state.settled.pieces.get((minute, piece))
             return None if attempts is None else Settled(minute=minute, attempts=tuple(attempts))
+        if kind == "rerouted":
+            went = self._state.rerouted.piece(minute, piece)
+            return None if went is None else Rerouted(minute=minute, went=went)
         ids = self._state.recent.pieces.get((minute, piece))
         return None if ids is None else RecentlyFinished(minute=minute, ids=tuple(ids))
 

@@ -29,6 +29,7 @@ from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finding import Finding
 from headrace.scheduler.core.orders import Orders
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.state.pending import PendingCancel
 from headrace.scheduler.state.tracked import Phase
 
@@ -36,8 +37,11 @@ from headrace.scheduler.state.tracked import Phase
 class ControlLog:
     """Folds `control`."""
 
-    def __init__(self, state: PoolState, endings: Endings, commands: Commands, answering: Answering) -> None:
+    def __init__(
+        self, state: PoolState, endings: Endings, commands: Commands, answering: Answering, rerouting: Rerouting
+    ) -> None:  # fmt: skip
         self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
+        self._rerouting = rerouting
         self._finding = Finding(state, answering)
         self.bulk_cancelling = BulkCancelling(state, endings, commands)
         self._orders = Orders(state, commands)
@@ -63,12 +67,17 @@ class ControlLog:
     def _take(self, received: Received, record: ControlRecord) -> None:
         state = self._state
         if isinstance(record, CancelRequest):
-            self._keep(record, received)
+            if not self._rerouting.passes_on(record, received.offset):
+                self._keep(record, received)
         elif isinstance(record, Query) and record.gateway >= state.setting.policy.topics.gateways:
             self._endings.bury(received, FailureKind.LYING_RECORD, f"There is no gateway {record.gateway}.")
         elif isinstance(record, Query):
             fresh = state.now.wall_ms - received.timestamp_ms <= ms(state.setting.timings.query_patience)
-            if fresh and (state.open or record.why):
+            if (
+                fresh
+                and not self._rerouting.passes_on(record, received.offset)
+                and (state.open or record.why)
+            ):
                 self._answer(record)
         elif isinstance(record, CancelMatching):
             self.bulk_cancelling.keep(received, record)
@@ -158,7 +167,10 @@ class ControlLog:
             address = read_request_id(request_id)
         except MalformedIdError:
             return None
-        topic = self._state.setting.names.of(TopicKind.REQUESTS, pool=address.pool, tier=address.tier)
+        setting = (
+            self._state.setting
+        )  # wherever it came into: it stands here where it was passed on to this pool
+        topic = setting.names.of(TopicKind.REQUESTS, pool=setting.pool, tier=address.tier)
         place = Place(topic, address.partition)
         return place if place in self._state.partitions.by_place else None
 

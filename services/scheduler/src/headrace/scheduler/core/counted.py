@@ -30,6 +30,7 @@ class Counted(StrEnum):
     SPILLED = "spilled"
     READ_AGAIN = "read_again"
     PREEMPTED = "preempted"
+    REROUTED = "rerouted"
     TRIALS = "trials"
     DEATHS = "deaths"
     WORKERS_DIED = "workers_died"

@@ -1,7 +1,8 @@
 """Finishes requests: the only place where an offset is marked and a request is forgotten.
 
 Called by core.attempt_log, core.endings and core.intake. Invariant: what is finished here has a terminal record in the log,
-or is a duplicate or a dead letter that needs none.
+stands in another pool's log, or is a
+duplicate or a dead letter that needs none.
 """
 
 from headrace.bus.messages import Place
@@ -25,6 +26,8 @@ class Finishing:
             state.dirty.add(f"recent/{piece[0]}/{piece[1]}")
         if state.retrying.pop(request_id, None) is not None:
             state.dirty.add(f"retrying/{request_id}")
+        if state.reroutes.pop(request_id, None) is not None:
+            state.dirty.add(f"rerouting/{request_id}")
         state.dues.pop(request_id, None)
         state.suspects.leave(request_id)
         state.cancels.ended(request_id)

@@ -102,7 +102,7 @@ class Intake:
     def _is_duplicate(self, record: RequestRecord, origin: Origin) -> bool:
         """Whether this id is held, waits, or was just finished, as another record."""
         state, held = self._state, self._state.held.of(record.id)
-        known = record.id in state.recent or record.id in state.tracked
+        known = record.id in state.recent or record.id in state.rerouted or record.id in state.tracked
         return known or (held is not None and held.origin != origin)
 
     def _pass(self, received: Received, partition: RequestPartition, lie: Lie | None) -> None:
@@ -175,6 +175,8 @@ class Intake:
             tracked.phase, tracked.last = Phase.HELD, held.attempt
             self._state.expiries.put(tracked)
             self._charge_flow(tracked, held)
+        elif tracked.id in self._state.reroutes:
+            tracked.phase = Phase.ENDING  # another owner began to pass it on: core.rerouting does so again
         elif (kind := self._gave_up(tracked)) is not None:
             self._returning.end(tracked, kind)
         elif tracked.due_boot_ms > self._state.now.boot_ms:

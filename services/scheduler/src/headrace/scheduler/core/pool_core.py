@@ -33,6 +33,7 @@ from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.releasing import Releasing
+from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.spilling import Spilling
@@ -44,6 +45,7 @@ from headrace.scheduler.core.when_to_trim import WhenToTrim
 from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.lanes import Sent
+from headrace.scheduler.state.rerouted import PassedOn, Reroute
 
 _LONGEST_SLEEP_MS = 50
 """Pending cancels and whatever has no instant of its own are looked at this often."""
@@ -85,9 +87,9 @@ class PoolCore:
         )  # fmt: skip
         self._checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, self._checkpoints)
+        self.rerouting = Rerouting(state, self._finishing, returning, self._checkpoints)
         self._control = self._control_log(estimating, quarantine)
-        self._gate = Gate(state, self._ticking)
-        self._when_to_trim = WhenToTrim(state)
+        self._gate, self._when_to_trim = Gate(state, self._ticking), WhenToTrim(state)
         self._greater_seen_ms: int | None = None
         self._unfinished = False
         self._kinds = (self._attempts.read, self._control.read, self._intake.read, self._workers.read)
@@ -101,7 +103,7 @@ class PoolCore:
             releasing=self._releasing, leaving=self._leaving,
         )  # fmt: skip
         answering = Answering(state, self._rates, estimating, gates)
-        return ControlLog(state, self._endings, self._commands, answering)
+        return ControlLog(state, self._endings, self._commands, answering, self.rerouting)
 
     def positions(self) -> dict[Place, int]:
         """What to read, and from where."""
@@ -186,6 +188,8 @@ class PoolCore:
             self._commands.confirmed(token, confirmation)
         elif isinstance(token, Ending):
             self._endings.confirmed(token, confirmation)
+        elif isinstance(token, Reroute | PassedOn):
+            self.rerouting.confirmed(token, confirmation)
         elif isinstance(token, TickSent):
             self._ticking.confirmed(confirmation)
         elif isinstance(token, BarrierSent):
@@ -208,6 +212,7 @@ class PoolCore:
         self._spilling.turn()
         if self._checkpoints.in_charge:
             self._endings.pump()
+            self.rerouting.turn()
 
     def _keep_up(self) -> None:
         """What an owner does from its claim on."""
@@ -224,7 +229,7 @@ class PoolCore:
         self._decide_pauses()
         state.out.busy = self._endings.waiting or self._checkpoints.under_way or self._leaving.under_way
         state.out.busy |= state.ends.waiting or state.barriers.waiting or self._spilling.under_way
-        state.out.busy |= self._control.under_way
+        state.out.busy |= self._control.under_way or self.rerouting.under_way
         state.out.wake_ms = self._wake_ms()
 
     def _ask_for_ends(self) -> None:

@@ -29,6 +29,7 @@ from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
 from headrace.scheduler.state.recent import ByMinute
 from headrace.scheduler.state.requests import Requests
+from headrace.scheduler.state.rerouted import PassedOn, Reroute, Rerouted
 from headrace.scheduler.state.retry_budgets import RetryBudgets
 from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.speeds import Speeds
@@ -105,6 +106,11 @@ class PoolState:
     speeds: Speeds = field(default_factory=Speeds)
     cancels: Cancels = field(default_factory=Cancels)
     bulk_cancels: BulkCancels = field(default_factory=BulkCancels)
+    reroutes: dict[str, Reroute] = field(default_factory=dict)
+    """By id, those on their way to other pools."""
+    rerouted: Rerouted = field(default_factory=Rerouted)
+    passed_on: dict[int, PassedOn] = field(default_factory=dict)
+    """By offset in `control`, cancels on their way after them."""
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
     moving: PendingMove | None = None
@@ -120,7 +126,7 @@ class PoolState:
     caught_up: bool = False
     """Whether `workers` was read to the end noted after the claim: what stood before is history, told by others."""
     dirty: set[str] = field(default_factory=set)
-    """Keys of `retrying/`, `death/`, `recent/` and `settled/` records to be written with the next checkpoint."""
+    """Keys of records to be written with the next checkpoint: of those that have a key for each thing that they are about."""
     out: Outputs = field(default_factory=Outputs)
     tracked: Requests = field(init=False)
 
@@ -181,7 +187,7 @@ class PoolState:
         place = self.setting.place(TopicKind.CONTROL)
         firsts = self.cancels.first_offset, self.bulk_cancels.first_offset
         kept = [first for first in firsts if first is not None]
-        kept += [drain.offset for drain in self.drains.values()]
+        kept += [drain.offset for drain in self.drains.values()] + list(self.passed_on)
         kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]
         kept += [] if self.moving is None else [self.moving.offset]
         return min([self.control_read, *kept])

@@ -14,6 +14,8 @@ from headrace.contracts.checkpoints import (
     Ownership,
     Positions,
     RecentlyFinished,
+    Rerouted,
+    Rerouting,
     Retrying,
     Settled,
     StateRecord,
@@ -27,6 +29,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.state.frozen import Hold
 from headrace.scheduler.state.recent import PIECE
+from headrace.scheduler.state.rerouted import Reroute
 
 _WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"
 
@@ -104,9 +107,9 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             _restore_positions(state, record)
         case TenantCounter() | TierCounter():
             _restore_counter(state, record)
-        case Retrying() | Death():
-            _restore_suspicion(state, record)
-        case RecentlyFinished() | Settled():
+        case Retrying() | Death() | Rerouting():
+            _restore_of_request(state, record)
+        case RecentlyFinished() | Rerouted() | Settled():
             _restore_minute(state, record)
         case Frozen():
             state.queue.frozen.holds.update(Hold(held.tier, held.tenant) for held in record.holds)
@@ -118,12 +121,25 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
 
 def _is_piece_being_filled(record: StateRecord) -> bool:
     """The last piece of a minute comes last: full ones may change places, but this one is written again under its key."""
+    if isinstance(record, Rerouted):
+        return len(record.went) < PIECE
     if isinstance(record, RecentlyFinished):
         return len(record.ids) < PIECE
     return isinstance(record, Settled) and len(record.attempts) < PIECE
 
 
-def _restore_minute(state: PoolState, record: RecentlyFinished | Settled) -> None:
+def _restore_reroute(state: PoolState, record: Rerouting) -> None:
+    """It is written again; where the policy has no such pool any more, it waits here."""
+    if record.to in state.setting.policy.pools:
+        state.reroutes[record.id] = Reroute(record.id, record.origin, record.to, record.model, doubtful=True)
+    else:
+        state.dirty.add(f"rerouting/{record.id}")
+
+
+def _restore_minute(state: PoolState, record: RecentlyFinished | Rerouted | Settled) -> None:
+    if isinstance(record, Rerouted):
+        state.rerouted.restore(record.went, record.minute)
+        return
     if isinstance(record, Settled):
         for attempt in record.attempts:
             state.settled.add(attempt, record.minute)
@@ -144,7 +160,10 @@ def _restore_positions(state: PoolState, record: Positions) -> None:
         state.delivered |= {Place(topic, number): offset for number, offset in partitions.items()}
 
 
-def _restore_suspicion(state: PoolState, record: Retrying | Death) -> None:
+def _restore_of_request(state: PoolState, record: Retrying | Death | Rerouting) -> None:
+    if isinstance(record, Rerouting):
+        _restore_reroute(state, record)
+        return
     if isinstance(record, Death):
         state.suspects.deaths[record.key] = record
         return

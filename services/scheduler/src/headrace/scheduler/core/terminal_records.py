@@ -86,6 +86,7 @@ def attempt_message(
         failure=failure,
         times=Times(finished_ms=now.wall_ms),
         model=record.model,
+        hop=record.hop,
     )
     return message_of(setting.place(TopicKind.ATTEMPTS, origin.partition), done)
 

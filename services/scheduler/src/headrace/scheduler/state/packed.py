@@ -36,6 +36,7 @@ class Shape(NamedTuple):
     model: str
     route: str
     answer: str | None
+    through: tuple[str, ...]
 
 
 class _Rest(msgspec.Struct, frozen=True, array_like=True):
@@ -136,7 +137,9 @@ class Packing:
     def pack(self, tracked: Tracked) -> bytes | None:
         """As bytes; None: a number in it is too large. Call `forget` once they aren't needed any more."""
         record, origin = tracked.record, tracked.origin
-        shape = Shape(record.tenant, record.pool, record.tier, record.model, record.route, record.answer)
+        shape = Shape(
+            record.tenant, record.pool, record.tier, record.model, record.route, record.answer, record.through
+        )
         rest = _Rest(
             place=self._places.enter(Place(origin.topic, origin.partition)),
             shape=self._shapes.enter(shape),

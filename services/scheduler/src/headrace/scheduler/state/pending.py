@@ -48,6 +48,10 @@ class Cancels:
         """Whether this tenant wants this request to end."""
         return tenant in self._by_request.get(request_id, ())
 
+    def of(self, request_id: str) -> list[PendingCancel]:
+        """All that are meant for this request."""
+        return list(self._by_request.get(request_id, {}).values())
+
     def keep(self, cancel: PendingCancel) -> None:
         """A new one. Call in log order."""
         self._by_offset[cancel.offset] = self._looked_at[cancel.offset] = cancel
@@ -64,7 +68,7 @@ class Cancels:
 
     def ended(self, request_id: str) -> None:
         """Its request has ended."""
-        for cancel in list(self._by_request.get(request_id, {}).values()):
+        for cancel in self.of(request_id):
             self.drop(cancel)
 
     def park(self, cancel: PendingCancel) -> None:

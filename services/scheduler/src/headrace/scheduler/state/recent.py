@@ -1,7 +1,7 @@
 """Ids finished in the last 15 minutes, against duplicates, and attempts settled in that time, against settling twice.
 
-Kept in core.pool_state: core.finishing and core.attempt_log add, core.checkpointing writes. Invariant: an
-id is kept for 15 minutes at least, in pieces by minute.
+Kept in core.pool_state: core.finishing and core.attempt_log add, core.checkpointing writes; state.rerouted keeps the same of
+what went to other pools, for longer. Invariant: an id is kept for 15 minutes at least, in pieces by minute.
 """
 
 from collections.abc import Hashable
@@ -16,9 +16,10 @@ T = TypeVar("T", bound=Hashable)
 
 
 class ByMinute(Generic[T]):
-    """A set that forgets by the minute."""
+    """A set that forgets by the minute, after so many of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept_minutes: int = KEPT_MINUTES) -> None:
+        self._kept, self._kept_at_most = kept_minutes, kept_minutes - KEPT_MINUTES + KEPT_AT_MOST_MINUTES
         self._minute_of: dict[T, int] = {}
         self.pieces: dict[tuple[int, int], list[T]] = {}
         """(minute of Unix time, piece) -> members in order of arrival."""
@@ -41,11 +42,11 @@ class ByMinute(Generic[T]):
         return piece
 
     def forget_before(self, minute: int, *, since: int) -> list[tuple[int, int]]:
-        """Drop all that is older than 15 minutes at this minute; the pieces that went.
+        """Drop all that is older at this minute than it is kept; the pieces that went.
 
         `since`: the minute in which this owner came; what it found is as old as that to it, but for what is very old.
         """
-        oldest, found = minute - KEPT_MINUTES, minute - KEPT_AT_MOST_MINUTES
+        oldest, found = minute - self._kept, minute - self._kept_at_most
         gone = [piece for piece in self.pieces if max(piece[0], since) < oldest or piece[0] < found]
         for piece in gone:
             for member in self.pieces.pop(piece):

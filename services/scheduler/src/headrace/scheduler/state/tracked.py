@@ -30,7 +30,7 @@ class Tracked:
     alone, so that `record` has what decisions need and `trace` nothing. `charge` is what it was expected to cost
     when it was read or last dispatched, in micro service units; `used` counts attempts used up; it may run from `due_boot_ms`
     (ms since boot) on; `last` is the greatest attempt known; `trace` the trace headers to pass on; `flow` where it waits or
-    waited last inside its tenant.
+    waited last inside its tenant. `stays`: it isn't passed on to another pool any more.
     """
 
     record: RequestRecord
@@ -45,6 +45,7 @@ class Tracked:
     start_by_ms: int | None = None
     last: AttemptId = AttemptId(0, 0)  # noqa: RUF009 an immutable tuple
     flow: int = NO_KEY
+    stays: bool = False
 
     @property
     def id(self) -> str:

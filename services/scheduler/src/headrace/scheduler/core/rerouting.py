@@ -1,0 +1,161 @@
+"""Passes requests on to other pools, and whoever asks for them or cancels them after. Driven by PoolCore.
+
+In this order, each step acknowledged before the next: the intent stands in a committed checkpoint; the record, with one hop
+more, in the other pool's log; then the request is finished here, and it is known where it went. A successor that finds an
+intent writes the record again; the other pool takes an id in once. Invariant: at every instant the request is unfinished here
+or stands in the other pool's log; a cancel passes on only after the request that it means.
+"""
+
+import msgspec
+
+from headrace.bus.messages import Message, Place, message_of
+from headrace.bus.ports import Confirmation, TooLargeError
+from headrace.contracts.control import CancelRequest, Query
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.selections import Stage
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.checkpointing import Checkpoints
+from headrace.scheduler.core.counted import Counted
+from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.walking import facts_of
+from headrace.scheduler.decisions.may_reroute import may_reroute
+from headrace.scheduler.decisions.when_expired import expired_as
+from headrace.scheduler.state.rerouted import PassedOn, Reroute
+from headrace.scheduler.state.tracked import Phase, Tracked
+
+MOST_REROUTES = 1_000
+"""On their way at once: each is in memory with its payload."""
+_AGAIN_MS = 100
+_NEVER = AttemptId(0, 0)
+
+
+class Rerouting:
+    """All that is on its way to other pools."""
+
+    def __init__(
+        self, state: PoolState, finishing: Finishing, returning: Returning, checkpoints: Checkpoints
+    ) -> None:
+        self._state, self._finishing = state, finishing
+        self._returning, self._checkpoints = returning, checkpoints
+
+    @property
+    def under_way(self) -> bool:
+        """Whether anything is."""
+        return bool(self._state.reroutes or self._state.passed_on)
+
+    @property
+    def room(self) -> int:
+        """How many more may be begun now."""
+        return max(0, MOST_REROUTES - len(self._state.reroutes))
+
+    def may(self, tracked: Tracked, to: str) -> bool:
+        """Whether a request may go to this pool at all."""
+        state = self._state
+        tried = tracked.phase is not Phase.WAITING or tracked.last != _NEVER or tracked.id in state.retrying
+        return may_reroute(tracked.record, to, state.setting.policy.pools, was_tried=tried or tracked.stays)
+
+    def begin(self, tracked: Tracked, to: str, model: str) -> bool:
+        """Let a request that waits go to the pool `to`, whose backends know its model as `model`; whether it does."""
+        if not self.room or not self.may(tracked, to):
+            return False
+        state = self._state
+        state.queue.take(tracked, Phase.ENDING)
+        reroute = Reroute(tracked.id, tracked.origin, to, model, said_in=self._checkpoints.number + 1)
+        state.reroutes[tracked.id] = reroute
+        state.dirty.add(f"rerouting/{tracked.id}")
+        return True
+
+    def turn(self) -> None:
+        """Write what is due. Call only while in charge and past the gate."""
+        state = self._state
+        for reroute in list(state.reroutes.values()):
+            tracked = state.tracked.look(reroute.id)
+            if tracked is not None and tracked.phase is Phase.ENDING and self._is_due(reroute, tracked):
+                self._write(reroute, tracked)
+        for passed in list(state.passed_on.values()):
+            if not passed.under_way and state.now.boot_ms >= passed.not_before_ms:
+                passed.under_way = True
+                place = Place(state.setting.names.of(TopicKind.CONTROL, pool=passed.to), 0)
+                state.send(message_of(place, passed.request), passed)
+
+    def confirmed(self, token: Reroute | PassedOn, confirmation: Confirmation) -> None:
+        """It is in the other pool's log, or must be sent again."""
+        token.under_way, state = False, self._state
+        if confirmation.offset is None:
+            token.not_before_ms = state.now.boot_ms + _AGAIN_MS
+        if isinstance(token, PassedOn):
+            if confirmation.offset is not None:
+                state.passed_on.pop(token.offset, None)
+        elif state.reroutes.get(token.id) is token:
+            self._reroute_confirmed(token, confirmation)
+
+    def passes_on(self, record: CancelRequest | Query, offset: int) -> bool:
+        """Whether the request went to another pool, where this is sent now. `offset`: where it stands in `control`."""
+        state = self._state
+        to = state.rerouted.get(record.id)
+        if to is None or to not in state.setting.policy.pools:
+            return False
+        if isinstance(record, CancelRequest):
+            state.passed_on[offset] = PassedOn(offset, record, to)
+        else:
+            state.send(message_of(Place(state.setting.names.of(TopicKind.CONTROL, pool=to), 0), record))
+        return True
+
+    def _is_due(self, reroute: Reroute, tracked: Tracked) -> bool:
+        said = reroute.said_in <= self._checkpoints.committed_number
+        free = not reroute.under_way and self._state.now.boot_ms >= reroute.not_before_ms
+        return said and free and tracked.whole
+
+    def _write(self, reroute: Reroute, tracked: Tracked) -> None:
+        if not reroute.doubtful and self._is_to_end(tracked):
+            self._stay(reroute)
+            return
+        reroute.under_way = True
+        self._state.send(self._message(reroute, tracked), reroute)
+
+    def _is_to_end(self, tracked: Tracked) -> bool:
+        """Whether it is cancelled or has expired meanwhile: that is done here, where it is known."""
+        state, record = self._state, tracked.record
+        facts = facts_of(tracked)._replace(stage=Stage.QUEUED)
+        cancelled = state.cancels.has(tracked.id, record.tenant) or state.bulk_cancels.that_means(facts)
+        expired = expired_as(tracked.start_by_ms, record.finish_by_ms, state.now.wall_ms)
+        return bool(cancelled) or expired is not None
+
+    def _message(self, reroute: Reroute, tracked: Tracked) -> Message:
+        record, names = tracked.record, self._state.setting.names
+        there = msgspec.structs.replace(
+            record, pool=reroute.to, model=reroute.model, hop=record.hop + 1, through=(*record.through, record.pool)
+        )  # fmt: skip
+        place = Place(
+            names.of(TopicKind.REQUESTS, pool=reroute.to, tier=record.tier), tracked.origin.partition
+        )
+        return message_of(place, there, tracked.value, trace=tracked.trace)
+
+    def _reroute_confirmed(self, reroute: Reroute, confirmation: Confirmation) -> None:
+        if confirmation.offset is not None:
+            self._gone(reroute)
+            return
+        reroute.doubtful |= confirmation.unknown
+        if isinstance(confirmation.error, TooLargeError) and not reroute.doubtful:
+            self._stay(reroute)
+
+    def _gone(self, reroute: Reroute) -> None:
+        """It stands in the other pool's log: finish it here, and pass on who wanted it cancelled meanwhile."""
+        state = self._state
+        for cancel in state.cancels.of(reroute.id):
+            state.passed_on[cancel.offset] = PassedOn(cancel.offset, cancel.request, reroute.to)
+        self._finishing.finish(reroute.id, reroute.origin)
+        piece = state.rerouted.add(reroute.id, reroute.to, state.minute)
+        if piece is not None:
+            state.dirty.add(f"rerouted/{piece[0]}/{piece[1]}")
+        state.count(Counted.REROUTED)
+
+    def _stay(self, reroute: Reroute) -> None:
+        """It isn't written, and waits here again."""
+        state, tracked = self._state, self._state.tracked[reroute.id]
+        del state.reroutes[reroute.id]
+        state.dirty.add(f"rerouting/{reroute.id}")
+        tracked.stays = True
+        self._returning.wait(tracked)

@@ -1,0 +1,148 @@
+"""Wrong versions of how requests are passed on to other pools. Listed by mutants.every."""
+
+from typing import Any
+
+from headrace.contracts.checkpoints import StateRecord
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.values import Origin
+from headrace.scheduler.core.checkpointing import Checkpoints
+from headrace.scheduler.core.control_log import ControlLog
+from headrace.scheduler.core.intake import Intake
+from headrace.scheduler.core.rerouting import Rerouting
+from headrace.scheduler.decisions import may_reroute
+from headrace.scheduler.state.pending import Cancels
+from headrace.scheduler.state.rerouted import Reroute, Rerouted
+from headrace.scheduler.state.tracked import Tracked
+from tests.simulation.mutants.mutant import Mutant, Patches
+
+_ANY_STEP = "test_rerouting::test_an_owner_that_dies_at_any_step_loses_nothing_and_repeats_nothing"
+_SUCCESSOR = "test_rerouting::test_a_successor_does_not_run_what_its_predecessor_may_have_passed_on"
+_CANCEL = "test_rerouting::test_a_cancel_reaches_its_request_wherever_it_is"
+_OUTLIVES = "test_rerouting::test_a_cancel_outlives_the_owner_that_was_to_pass_it_on"
+_KNOWS = "test_rerouting::test_a_successor_knows_where_requests_went_before_it_came"
+
+
+def finished_before_it_is_written(patches: Patches) -> None:
+    right = Rerouting._write
+
+    def write(self: Rerouting, reroute: Reroute, tracked: Tracked) -> None:
+        right(self, reroute, tracked)
+        self._gone(reroute)
+
+    patches.set(Rerouting, "_write", write)
+
+
+def taken_in_twice(patches: Patches) -> None:
+    right = Intake._is_duplicate
+
+    def is_duplicate(self: Intake, record: RequestRecord, origin: Origin) -> bool:
+        return not record.hop and right(self, record, origin)
+
+    patches.set(Intake, "_is_duplicate", is_duplicate)
+
+
+def no_intent_in_the_checkpoint(patches: Patches) -> None:
+    right = Checkpoints._keyed
+
+    def keyed(self: Checkpoints, kind: str, rest: str) -> StateRecord | None:
+        return None if kind == "rerouting" else right(self, kind, rest)
+
+    patches.set(Checkpoints, "_keyed", keyed)
+
+
+def written_before_the_intent_is_committed(patches: Patches) -> None:
+    right = Rerouting.begin
+
+    def begin(self: Rerouting, tracked: Tracked, to: str, model: str) -> bool:
+        begun = right(self, tracked, to, model)
+        if begun:
+            self._state.reroutes[tracked.id].said_in = 0
+        return begun
+
+    patches.set(Rerouting, "begin", begin)
+
+
+def a_successor_forgets_where_they_went(patches: Patches) -> None:
+    patches.set(Rerouted, "restore", lambda *_given: None)
+
+
+def cancels_stay_behind(patches: Patches) -> None:
+    patches.set(Cancels, "of", lambda *_given: [])
+
+
+def a_checkpoint_passes_a_cancel_on_its_way(patches: Patches) -> None:
+    right = Rerouting.passes_on
+
+    def passes_on(self: Rerouting, record: Any, offset: int) -> bool:
+        passed = right(self, record, offset)
+        if offset in self._state.passed_on:
+            self._state.passed_on[10**9 + offset] = self._state.passed_on.pop(offset)
+        return passed
+
+    patches.set(Rerouting, "passes_on", passes_on)
+
+
+def a_cancel_is_looked_for_where_its_id_says(patches: Patches) -> None:
+    patches.set(ControlLog, "_place_of", lambda *_given: None)
+
+
+def passed_on_for_ever(patches: Patches) -> None:
+    patches.set(may_reroute, "MOST_HOPS", 10**9)
+
+
+REROUTES = (
+    Mutant(
+        "a request is finished before it stands in the other pool's log",
+        "at every instant it is unfinished here or stands there",
+        finished_before_it_is_written,
+        _ANY_STEP,
+    ),
+    Mutant(
+        "the other pool takes in what it has seen",
+        "a successor repeats the write, the other pool drops it",
+        taken_in_twice,
+        _ANY_STEP,
+    ),
+    Mutant(
+        "no checkpoint says who is on its way",
+        "a successor finishes what was begun",
+        no_intent_in_the_checkpoint,
+        _SUCCESSOR,
+    ),
+    Mutant(
+        "a request is written before its intent is committed",
+        "the intent is in the checkpoint before the record in the other log",
+        written_before_the_intent_is_committed,
+        _SUCCESSOR,
+    ),
+    Mutant(
+        "a successor doesn't know where requests went",
+        "cancels follow their requests for a day",
+        a_successor_forgets_where_they_went,
+        _KNOWS,
+    ),
+    Mutant(
+        "a cancel that comes in between stays behind",
+        "a cancel follows the request that it means",
+        cancels_stay_behind,
+        _CANCEL,
+    ),
+    Mutant(
+        "a checkpoint passes a cancel that is on its way",
+        "no checkpoint passes an order that isn't obeyed",
+        a_checkpoint_passes_a_cancel_on_its_way,
+        _OUTLIVES,
+    ),
+    Mutant(
+        "a cancel is looked for where its id says",
+        "a cancel waits until its request is read, where it was passed on to",
+        a_cancel_is_looked_for_where_its_id_says,
+        "test_rerouting::test_a_cancel_that_is_read_before_its_request_is_kept_where_that_was_passed_on_to",
+    ),
+    Mutant(
+        "requests are passed on for ever",
+        "three hops at most",
+        passed_on_for_ever,
+        "test_rerouting::test_nobody_goes_where_it_was_or_nobody_is_or_too_often",
+    ),
+)
