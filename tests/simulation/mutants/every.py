@@ -9,11 +9,13 @@ from importlib import import_module
 
 from tests.simulation.mutants.answers import ANSWERS
 from tests.simulation.mutants.bulk import BULK
+from tests.simulation.mutants.ceilings import CEILINGS
 from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
 from tests.simulation.mutants.endings import ENDINGS
 from tests.simulation.mutants.ends import ENDS
 from tests.simulation.mutants.headroom import HEADROOM
+from tests.simulation.mutants.held_back import HELD_BACK
 from tests.simulation.mutants.keys import KEYS
 from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.limits import LIMITS
@@ -48,6 +50,8 @@ EVERY: tuple[Mutant, ...] = (
     *SPILLS,
     *BULK,
     *REROUTES,
+    *HELD_BACK,
+    *CEILINGS,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

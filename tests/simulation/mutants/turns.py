@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.scheduler.decisions import pick_next
-from headrace.scheduler.state import account, accounts, fair_queue, frozen
+from headrace.scheduler.state import account, accounts, fair_queue, held_back
 from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
@@ -102,7 +102,7 @@ def the_last_in_order_goes_first(patches: Patches) -> None:
 
 
 def nobody_is_held_to_its_slots(patches: Patches) -> None:
-    patches.set(frozen, "most_in_flight", lambda _weight, _all, _slots: 10**9)
+    patches.set(held_back, "most_in_flight", lambda _weight, _all, _slots: 10**9)
 
 
 def who_is_passed_over_keeps_its_credit(patches: Patches) -> None:

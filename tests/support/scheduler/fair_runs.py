@@ -18,9 +18,12 @@ _TURNS = 30
 
 
 class RandomRun:
-    """Tenants, or keys of one tenant, come and go; attempts end in any order, many at once, and cost what they like."""
+    """Tenants, or keys of one tenant, come and go; attempts end in any order, many at once, and cost what they like.
 
-    def __init__(self, seed: int, *, tiers: bool = False, keys: bool = False) -> None:
+    `paced`: tenants are over a ceiling now and then.
+    """
+
+    def __init__(self, seed: int, *, tiers: bool = False, keys: bool = False, paced: bool = False) -> None:
         self.dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
         names = "abcd"[: self.dice.randint(2, 4)]
         weights = {name: self.dice.randint(1, 5) for name in names}
@@ -34,11 +37,13 @@ class RandomRun:
         self.over = self.dice.choice([0, 1, 10])
         """How many times its charge an attempt may cost more."""
         self.idle: list[str] = []
+        self.paces = names if paced else ""
 
     def go(self) -> list[str]:
         """What was wrong."""
         for _ in range(_TURNS):
             self._arrive()
+            self._pace()
             self._fill()
             for attempt in self.dice.sample(self.run.running, self.dice.randint(0, len(self.run.running))):
                 self._end(attempt)
@@ -55,10 +60,17 @@ class RandomRun:
                     if self.dice.random() < 0.1:
                         self.run.give_up(made)
 
+    def _pace(self) -> None:
+        for name in self.paces:
+            if self.dice.random() < 0.4:
+                held = self.run.queue.frozen
+                (held.go_on if name in held.paced else held.pace)(name)
+        self.watch.look()
+
     def _fill(self) -> None:
         while self.run.dispatch() is not None:
             self.watch.look()
-        if len(self.run.running) < self.run.slots and any(map(self.run.queue.depth, self.tiers)):
+        if len(self.run.running) < self.run.slots and any(map(self.run.queue.frozen.free_depth, self.tiers)):
             self.idle.append("a slot is idle although a request waits")
 
     def _end(self, attempt: Attempt) -> None:

@@ -163,7 +163,7 @@ class QueueAlone:
 
     def compared(self) -> dict[str, set[str]]:
         """By tier, those between whom it is to be fair now."""
-        return self.queue.backlogged()
+        return {tier: names - self.queue.frozen.paced for tier, names in self.queue.backlogged().items()}
 
     def waiting(self, name: str) -> int:
         """How many requests of one of them wait in the only tier."""

@@ -1,5 +1,6 @@
 """A policy says what is meant, or what is wrong with it, in a sentence with its place."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,14 @@ def test_a_policy_answers_who_asks_and_which_pool_serves() -> None:
     assert (policy.tenant_of("acme-key"), policy.tenant_of("other")) == ("acme", None)
     assert policy.tiers["standard"].queue_timeout == timedelta(seconds=90)
     assert policy.topics.counts().tenant_partitions == 8
+
+
+def test_ceilings_say_what_they_count_and_let_a_sixth_be_spent_at_once() -> None:
+    ceilings = [{"tokens": 600}, {"requests": 5, "per": "24h"}, {"requests": 60, "at_once": 2}]
+    made = policy_from({"pools": {"p": {"models": {}, "ceilings": ceilings}}}).pools["p"].ceilings
+    told = [(str(each.spent), each.amount, each.per, each.most_at_once) for each in made]
+    minute, day = timedelta(minutes=1), timedelta(hours=24)
+    assert told == [("tokens", 600, minute, 100), ("requests", 5, day, 1), ("requests", 60, minute, 2)]
 
 
 def test_without_tiers_there_are_the_default_ones() -> None:
@@ -51,6 +60,22 @@ def test_without_tiers_there_are_the_default_ones() -> None:
             {"tiers": {"standard": {"weight": 1, "queue_timeout": "soon"}}},
             "tiers.standard.queue_timeout: expected a duration",
         ),
+        (
+            {"tenants": {"acme": {"ceilings": [{"tokens": 5, "requests": 1}]}}},
+            "tenants.acme.ceilings[0]: say either tokens or requests",
+        ),
+        (
+            {"pools": {"p": {"models": {}, "ceilings": [{"tokens": 5}, {"tokens": 9, "per": "60s"}]}}},
+            "pools.p.ceilings[1]: there is one of tokens per 1m already",
+        ),
+        (
+            {"tenants": {"acme": {"ceilings": [{"tokens": 5, "per": "10ms"}]}}},
+            "ceilings[0].per: not between 1s and",
+        ),
+        (
+            {"tenants": {"acme": {"ceilings": [{"tokens": 5, "per": "soon"}]}}},
+            "ceilings[0].per: expected a dur",
+        ),
         ({"topics": {"min_insync_replicas": 2}}, "topics.min_insync_replicas: greater"),
         ({"pools": {"Main": {"models": {}}}}, "matching regex"),
         ({"pools": {"main": {"models": {"m": ""}}}}, "length >= 1"),
@@ -62,5 +87,5 @@ def test_without_tiers_there_are_the_default_ones() -> None:
     ],
 )
 def test_a_mistake_is_told_with_its_place(change: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence.replace(".", r"\.")):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
         policy_from({**GOOD, **change})

@@ -74,3 +74,15 @@ def test_a_file_that_is_missing_or_no_toml_is_told_by_name(tmp_path: Path) -> No
         PolicyError, match=r"none\.toml: the policy file can't be read \(No such file or directory\)"
     ):
         load_policy(tmp_path / "none.toml")
+
+
+def test_mistakes_in_an_array_of_tables_are_told_with_their_number(tmp_path: Path) -> None:
+    told = mistakes(
+        tmp_path, POOLS + "[tenants.acme]\nceilings = [{ tokens = 5 }, { tokns = 5, per = 60 }, 3]\n"
+    )
+    assert told == (
+        'tenants.acme.ceilings[1].tokns: unknown key, did you mean "tokens"?',
+        'tenants.acme.ceilings[1].per: expected a duration such as "500ms", "30s", "10m", "1h30m" or "7d", got 60',
+        "tenants.acme.ceilings[2]: expected a table, got 3",
+    )
+    assert mistakes(tmp_path, POOLS + "[tenants.acme]\nceilings = 3\n") != ()

@@ -155,6 +155,25 @@ class Frozen(Struct, frozen=True, kw_only=True, tag="frozen"):
     holds: tuple[HeldBack, ...]
 
 
+class Debt(Struct, frozen=True, kw_only=True):
+    """What was spent of a ceiling is paid back at `due_ms`, `owed_ms` after this was written: nobody is paced for longer than
+    that, whatever the next owner's clock says.
+    """
+
+    due_ms: WallMs
+    owed_ms: Count
+
+
+class Paced(Struct, frozen=True, kw_only=True, tag="paced"):
+    """Key `paced/{tenant}`, or `paced` for the pool itself: what is owed of its ceilings, by what they count and in how many
+    microseconds (`tokens/60000000`). What attempts up to `through` were charged is in it.
+    """
+
+    tenant: Name | None
+    through: AttemptId
+    debts: dict[str, Debt]
+
+
 class Forgotten(Struct, frozen=True, kw_only=True, tag="forgotten"):
     """Under the key of a part that no longer matters, in place of it: compaction keeps the last."""
 
@@ -174,5 +193,6 @@ StateRecord = (
     | Rerouting
     | Rerouted
     | Frozen
+    | Paced
     | Forgotten
 )

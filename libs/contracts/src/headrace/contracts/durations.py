@@ -42,6 +42,11 @@ def ms(duration: timedelta) -> int:
     return duration // _UNITS["ms"]
 
 
+def us(duration: timedelta) -> int:
+    """Microseconds: what timedelta itself counts in, so nothing is left over."""
+    return duration // _UNITS["us"]
+
+
 def render(duration: timedelta) -> str:
     """The shortest spelling `parse` takes back, largest unit first: `90s` is `1m30s`, nothing is `0s`."""
     rest, parts = duration, []

@@ -24,6 +24,8 @@ class Gate(StrEnum):
     LEAVING = "leaving"
     FROZEN = "frozen"
     COMMANDS_STALLED = "commands_stalled"
+    POOL_CEILING = "pool_ceiling"
+    CEILING = "ceiling"
     SUSPECT = "suspect"
     RETRY_WAIT = "retry_wait"
     NO_WORKER = "no_worker"
@@ -43,6 +45,8 @@ GATES: dict[Gate, str] = {
     Gate.LEAVING: "The pool is being given to another scheduler replica.",
     Gate.FROZEN: "An operator holds it back, with all of its tenant, its tier or its pool, until further notice.",
     Gate.COMMANDS_STALLED: "Kafka doesn't acknowledge commands to workers just now.",
+    Gate.POOL_CEILING: "All together have spent what the pool's backends may be given in a time; it goes on by itself.",
+    Gate.CEILING: "You have spent what you may spend in a time; yours go on by themselves.",
     Gate.SUSPECT: "Workers or engines have died while they held it, so it waits to run apart from others.",
     Gate.RETRY_WAIT: "An attempt failed; it waits for its next try.",
     Gate.NO_WORKER: "The pool has no live worker.",

@@ -36,7 +36,7 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     service units, caps rounded up.
     `spilled` counts those of `depth` of which the owner has only metadata in memory.
     `frozen`: an operator holds the whole tier back; `frozen_tenants`: those whom it holds back in it (a hundred at most);
-    `frozen_depth` counts those of `depth` that are held back.
+    `frozen_depth` counts those of `depth` that are held back, `paced_depth` those whose tenants are over a ceiling.
     `accepting`: no more waits than may. `tenants`: those that wait most for their weight; none where no cap is known.
     """
 
@@ -57,6 +57,7 @@ class QueueState(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="que
     spilled: Count = 0
     frozen: bool = False
     frozen_tenants: Annotated[tuple[Name, ...], Meta(max_length=MOST_TENANTS_TOLD)] = ()
+    paced_depth: Count = 0
     frozen_depth: Count = 0
     tenants: Annotated[tuple[TenantQueue, ...], Meta(max_length=MOST_TENANTS_TOLD)] = ()
 

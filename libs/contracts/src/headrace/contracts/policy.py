@@ -3,14 +3,16 @@
 Converted from TOML by `policy_from`; read by ingest (who may ask for what) and the scheduler (weights, time-outs).
 """
 
+from collections.abc import Iterator
 from datetime import timedelta
+from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from headrace.contracts.durations import parse
+from headrace.contracts.durations import parse, render
 from headrace.contracts.topics import TopicCounts
 from headrace.contracts.values import Name
 
@@ -18,6 +20,9 @@ PolicyName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 KeyHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
+_SHORTEST, _LONGEST = timedelta(seconds=1), timedelta(days=366)
+Amount = Annotated[int, Meta(ge=1, le=10**12)]
+MOST_CEILINGS = 8
 
 SERVICE_UNIT = 1_000_000
 """Costs are counted in micro service units: so many are one unit, as operators see it."""
@@ -41,19 +46,58 @@ class CostWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     completion: Annotated[int, Meta(ge=0)] = 2_000_000
 
 
+class Spent(StrEnum):
+    """What a ceiling counts: prompt and completion tokens together, or attempts."""
+
+    TOKENS = "tokens"
+    REQUESTS = "requests"
+
+
+class CeilingPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """So many `tokens`, or so many `requests`, in so long a time, and so many of them at once; by default a sixth."""
+
+    tokens: Amount | None = None
+    requests: Amount | None = None
+    per: timedelta = timedelta(minutes=1)
+    at_once: Amount | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """What it counts."""
+        return Spent.REQUESTS if self.tokens is None else Spent.TOKENS
+
+    @property
+    def amount(self) -> int:
+        """How much of it."""
+        return self.tokens or self.requests or 1
+
+    @property
+    def most_at_once(self) -> int:
+        """How much after a time in which nothing was spent."""
+        return self.at_once or max(1, self.amount // 6)
+
+
+Ceilings = Annotated[tuple[CeilingPolicy, ...], Meta(max_length=MOST_CEILINGS)]
+
+
 class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The backends that serve these models. `models` maps the name that callers use to the name the backend knows."""
+    """The backends that serve these models. `models` maps the name that callers use to the name the backend knows.
+
+    `ceilings`: what all of them together are given at most, as hosted APIs allow it.
+    """
 
     models: dict[Name, Name]
     cost: CostWeights = CostWeights()
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 4
     default_max_tokens: Annotated[int, Meta(ge=1)] = 256
+    ceilings: Ceilings = ()
 
 
 class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is served: weight among tenants, API keys as SHA-256 hex digests, and the tiers it may use.
 
-    `retry_percent` of its attempts in the last minute, and `retry_minimum` besides, may be retries.
+    `retry_percent` of its attempts in the last minute, and `retry_minimum` besides, may be retries. `ceilings`: what it may
+    spend at most, in each pool; what is over them waits.
     """
 
     weight: Weight = 1
@@ -62,6 +106,7 @@ class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tiers: tuple[PolicyName, ...] | None = None
     retry_percent: Percent = 20
     retry_minimum: Annotated[int, Meta(ge=0, le=1_000_000)] = 60
+    ceilings: Ceilings = ()
 
 
 class TopicPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +192,7 @@ def mistakes_in(policy: Policy) -> list[str]:
             for model in pool.models
             if models.setdefault(model, name) != name
         ]
+    found += _mistaken_ceilings(policy)
     for name, tenant in policy.tenants.items():
         unknown = {tenant.default_tier, *(tenant.tiers or ())} - set(policy.tiers)
         found += [f"tenants.{name}: there is no tier {tier!r}" for tier in sorted(unknown)]
@@ -157,9 +203,29 @@ def mistakes_in(policy: Policy) -> list[str]:
     return found
 
 
+def _mistaken_ceilings(policy: Policy) -> Iterator[str]:
+    whose = [(f"pools.{name}", pool.ceilings) for name, pool in policy.pools.items()]
+    whose += [(f"tenants.{name}", tenant.ceilings) for name, tenant in policy.tenants.items()]
+    for place, ceilings in whose:
+        counted = [(each.spent, each.per) for each in ceilings]
+        for number, each in enumerate(ceilings):
+            at = f"{place}.ceilings[{number}]"
+            if (each.tokens is None) is (each.requests is None):
+                yield f"{at}: say either tokens or requests"
+            if not _SHORTEST <= each.per <= _LONGEST:
+                yield f"{at}.per: not between {render(_SHORTEST)} and {render(_LONGEST)}"
+            if counted[number] in counted[:number]:
+                yield f"{at}: there is one of {each.spent} per {render(each.per)} already"
+
+
 def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
     """The document with its durations as such: msgspec itself only reads ISO 8601."""
     converted, tiers, keep = dict(document), document.get("tiers"), document.get("keep")
+    for kind in ("pools", "tenants"):
+        if isinstance(tables := document.get(kind), dict):
+            converted[kind] = {
+                name: _with_ceilings(table, f"{kind}.{name}") for name, table in tables.items()
+            }
     if isinstance(tiers, dict):
         converted["tiers"] = {
             name: _with_duration(tier, "queue_timeout", f"tiers.{name}") for name, tier in tiers.items()
@@ -167,6 +233,18 @@ def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
     if isinstance(keep, dict):
         converted["keep"] = _with_duration(keep, "results", "keep")
     return converted
+
+
+def _with_ceilings(table: object, place: str) -> object:
+    if not isinstance(table, dict) or not isinstance(ceilings := table.get("ceilings"), list):
+        return table
+    return {
+        **table,
+        "ceilings": [
+            _with_duration(ceiling, "per", f"{place}.ceilings[{number}]")
+            for number, ceiling in enumerate(ceilings)
+        ],
+    }
 
 
 def _with_duration(table: object, key: str, place: str) -> object:

@@ -68,6 +68,9 @@ def _mistakes(value: object, wanted: Any, at: str) -> Iterator[str]:  # noqa: AN
         yield from (
             _mistakes_in_names(value, wanted, at) if isinstance(value, dict) else _wrong(at, "a table", value)
         )
+    elif (item := _struct_in(wanted)) is not None and isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _mistakes(inner, item, f"{at}[{number}]")
     elif wanted is timedelta:
         yield from _mistakes_in_duration(value, at)
     else:
@@ -75,6 +78,14 @@ def _mistakes(value: object, wanted: Any, at: str) -> Iterator[str]:  # noqa: AN
             msgspec.convert(value, wanted, strict=True)
         except msgspec.ValidationError:
             yield from _wrong(at, _expectation(msgspec.inspect.type_info(wanted)), value)
+
+
+def _struct_in(wanted: Any) -> type[msgspec.Struct] | None:  # noqa: ANN401
+    """What an array of tables has in it; None for any other type."""
+    item = (
+        typing.get_args(typing.get_args(wanted)[0] if hasattr(wanted, "__metadata__") else wanted) or (None,)
+    )[0]
+    return item if isinstance(item, type) and issubclass(item, msgspec.Struct) else None
 
 
 def _mistakes_in_table(value: dict[str, Any], wanted: type[msgspec.Struct], at: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from headrace.scheduler.backend_gauges import BackendGauges
 from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.step import Fleet, Notice, Outputs
 from headrace.scheduler.ports import Standing
+from headrace.scheduler.queue_gauges import QueueGauges
 
 _VERDICTS = {OF_VERDICT[verdict]: str(verdict) for verdict in Verdict} | {
     Counted.ATTEMPTS_LOST: "lost",
@@ -26,15 +27,9 @@ class Observing:
     def __init__(self, metrics: Metrics) -> None:
         pool, tier = ("pool",), ("pool", "tier")
         self._log = get_logger("scheduler")
-        self._depth = metrics.gauge("queue_depth", "Requests that wait.", tier)
-        self._oldest = metrics.gauge(
-            "queue_oldest_wait_seconds", "Wait of the oldest request that waits.", tier
-        )
-        self._spilled = metrics.gauge(
-            "queue_spilled", "Requests that wait of which the owner has only metadata in memory.", tier
-        )
-        self._frozen = metrics.gauge(
-            "queue_frozen", "Requests that wait and that an operator holds back.", tier
+        self._queues = QueueGauges(metrics)
+        self._pool_paced = metrics.gauge(
+            "pool_over_ceiling", "1 while a pool's own ceiling lets nothing be released.", pool
         )
         self._wait = metrics.histogram("queue_wait_seconds", "How long released requests had waited.", tier)
         self._in_flight = metrics.gauge("attempts_in_flight", "Attempts in workers' hands.", pool)
@@ -79,12 +74,10 @@ class Observing:
             self._in_flight.labels(pool).set(fleet.held)
             self._workers.labels(pool).set(fleet.workers)
             self._slots.labels(pool).set(fleet.slots)
+            self._pool_paced.labels(pool).set(fleet.over_ceiling)
             self._paused.labels(pool).set(len(outputs.paused))
             for state in states:
-                self._depth.labels(pool, state.tier).set(state.depth)
-                self._oldest.labels(pool, state.tier).set(state.oldest_wait_ms / 1000)
-                self._spilled.labels(pool, state.tier).set(state.spilled)
-                self._frozen.labels(pool, state.tier).set(state.frozen_depth)
+                self._queues.show(state)
         for notice in outputs.notices:
             self.noticed(notice)
 
@@ -109,8 +102,15 @@ class Observing:
 
     def _forget(self, pool: str) -> None:
         """Whoever doesn't own the pool knows nothing of it: an old figure would stand beside the new owner's."""
-        queues = (self._depth, self._oldest, self._spilled, self._frozen, self._in_flight, self._paused)
-        for gauge in (*queues, self._workers, self._slots, self._undelivered):
+        of_pool = (
+            self._in_flight,
+            self._paused,
+            self._pool_paced,
+            self._workers,
+            self._slots,
+            self._undelivered,
+        )
+        for gauge in (*self._queues.all, *of_pool):
             gauge.remove_by_labels({"pool": pool})
         self._backends.show(pool, ())
 

@@ -9,6 +9,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Answer
 from headrace.contracts.selections import Found
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
 from headrace.scheduler.core.gates_now import GatesNow
@@ -24,7 +25,7 @@ class Answering:
     """The owner's word on its queue."""
 
     def __init__(self, state: PoolState, rates: Rates, estimating: Estimating, gates: GatesNow) -> None:
-        self._state, self._rates = state, rates
+        self._state, self._rates, self._estimating = state, rates, estimating
         self._explaining = Explaining(state, rates, estimating, gates)
         self._quoting = Quoting(state, rates, estimating, self._explaining)
 
@@ -82,9 +83,10 @@ class Answering:
 
     def _wait_ms(self, tracked: Tracked, ahead: Before) -> int | None:
         """How long until it starts, by what its tenant gets of the pool's work."""
-        return wait_ms(
-            ahead.cost, tracked.charge, self._rates.of_tenant(tracked.record.tier, tracked.record.tenant)
-        )
+        record = tracked.record
+        turn_ms = wait_ms(ahead.cost, tracked.charge, self._rates.of_tenant(record.tier, record.tenant))
+        tokens = self._estimating.tokens_of(record)
+        return pacing.longest_ms(self._state, turn_ms, record.tenant, ahead.requests, tokens)
 
     def _status(self, request_id: str, tracked: Tracked | None) -> tuple[Status | None, Before | None]:
         held = self._state.held.of(request_id)

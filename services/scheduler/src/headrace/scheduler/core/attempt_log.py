@@ -16,6 +16,7 @@ from headrace.contracts.lies import Lie, lie_in_attempt
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.endings import Endings
@@ -128,6 +129,7 @@ class AttemptLog:
         if not state.settles(record.attempt):
             return
         self._holding.ended(record)
+        pacing.ended(state, record)
         if not record.started:
             return
         self._estimating.learn(record)

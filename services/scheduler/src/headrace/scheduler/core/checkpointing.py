@@ -26,6 +26,7 @@ from headrace.contracts.checkpoints import (
 )
 from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 
 _KEPT_MS = ms(timedelta(hours=1))
@@ -119,6 +120,7 @@ class Checkpoints:
             *self._position(),
             *self._tenants(),
             *self._tier_counters(),
+            *self._ceilings(),
             *self._dirty(),
         ]
 
@@ -191,13 +193,24 @@ class Checkpoints:
         """Start tags without what is in flight, as for tenants: the next owner learns that from reports."""
         state, found = self._state, []
         for name, tier in state.accounts.tiers.items():
-            if not state.queue.depth(name):
+            if not state.queue.frozen.free_depth(name):
                 state.accounts.lift_tier(name)  # as it will be lifted anyway when it becomes backlogged
             record = TierCounter(tier=name, start_tag=tier.account.settled, largest_tag=tier.largest_tag)
             if self._tiers.get(name) != record:
                 self._tiers[name] = record
                 found.append(self._message(f"tier/{name}", record))
         return found
+
+    def _ceilings(self) -> list[Message]:
+        """What is owed of them. A charge and the attempt that it is for come into the same checkpoint."""
+        state = self._state
+        idle = state.ceilings.forget_idle(state.now.boot_ms)
+        found = [self._forgotten(pacing.key_of(whose)) for whose in idle]
+        changed = sorted(state.ceilings.changed, key=lambda whose: whose or "")
+        state.ceilings.changed.clear()
+        return found + [
+            self._message(pacing.key_of(whose), pacing.to_keep(state, whose)) for whose in changed
+        ]
 
     def _dirty(self) -> list[Message]:
         keys, self._state.dirty = self._state.dirty, set()

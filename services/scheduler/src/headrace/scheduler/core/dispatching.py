@@ -4,6 +4,7 @@ Invariant: a release is an entry in memory and a `run` on the wire, charged to i
 """
 
 from headrace.contracts.commands import Run
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.estimating import Estimating
@@ -47,6 +48,8 @@ class Dispatching:
             flow=flow,
         )
         state.held.add(held)
+        if state.ceilings:
+            pacing.released(state, held, self._estimating.tokens_of(record))
         self._holding.released(tracked, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
         state.accounts.dispatch(record.tier, record.tenant, tracked.charge, flow)

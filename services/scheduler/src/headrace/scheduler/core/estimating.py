@@ -15,6 +15,7 @@ from headrace.scheduler.decisions.estimate_cost import (
     cap_of,
     capped,
     expected_cost,
+    expected_tokens,
     is_told,
     spent_cost,
 )
@@ -43,6 +44,10 @@ class Estimating:
         """What it is charged when it is dispatched now."""
         mean = self._state.lengths.mean_of(alike(record))
         return expected_cost(record, mean, self._state.setting.pool_policy.cost)
+
+    def tokens_of(self, record: RequestRecord) -> int:
+        """The tokens that it is expected to take, as ceilings count them."""
+        return expected_tokens(record, self.length_of(record))
 
     def spent(self, record: AttemptRecord) -> int:
         """What an attempt that was begun has spent; where nobody said, what it was charged."""

@@ -77,7 +77,7 @@ class Explaining:
         counter = counter_at_turn(queue.counter_when_waiting(tier, tenant), account.share, own_cost)
         lines, (all_of_them, _) = queue.lines(tier, MOST_LINES), queue.tenants(tier)
         frozen = queue.frozen
-        rivals = (line for line in lines if line.name != tenant and not frozen.has(tier, line.name))
+        rivals = (line for line in lines if line.name != tenant and not frozen.bars(tier, line.name))
         found = [goes_before(line, tenant, counter) for line in rivals]
         going = [each for each in found if each.requests]
         scale = Fraction(all_of_them, max(1, len(lines)))

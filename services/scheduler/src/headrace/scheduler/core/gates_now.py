@@ -11,7 +11,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine, is_ready
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.decisions.pick_next import most_in_flight
-from headrace.scheduler.decisions.which_gate_is_closed import Gates, Slots, which_gates
+from headrace.scheduler.decisions.which_gate_is_closed import Gates, Over, Slots, which_gates
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
 
@@ -44,6 +44,8 @@ class GatesNow:
                 leaving=self._leaving.under_way,
                 frozen=state.queue.frozen.has(tier, tenant),
                 stalled=state.now.boot_ms < self._commands.breathless_until_ms,
+                pool_ceiling=self._over(None),
+                ceiling=self._over(tenant),
                 suspect=tracked is not None and tracked.id in state.suspects.group_of,
                 due_ms=self._due_ms(tracked),
                 kept=self._headroom.kept_from(tier, free),
@@ -67,6 +69,14 @@ class GatesNow:
             ready=is_ready(self._state, worker),
             apart=worker.boot == self._quarantine.boot,
         )
+
+    def _over(self, whose: str | None) -> Over | None:
+        """The ceiling that keeps a tenant, or the pool, back the longest."""
+        state, ceiling = self._state, self._state.ceilings.closest(whose)
+        if ceiling is None:
+            return None
+        opens_ms = state.ceilings.closed[whose]
+        return Over(ceiling.amount, state.now.wall_ms + max(0, opens_ms - state.now.boot_ms))
 
     def _due_ms(self, tracked: Tracked | None) -> int | None:
         """By the wall clock, as it is shown to people."""

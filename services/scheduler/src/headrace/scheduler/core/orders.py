@@ -59,13 +59,12 @@ class Orders:
         state, hold = self._state, Hold(order.tier, order.tenant)
         holds = state.queue.frozen.holds
         if isinstance(order, Thaw):
-            holds.discard(hold)
-            state.queue.frozen.thawed(hold)
+            state.queue.frozen.thaw(hold)
             state.notice("an operator thaws", tier=order.tier, tenant=order.tenant)
         elif len(holds) >= MOST_HOLDS:
             state.notice("nothing more is frozen: too much is already", warning=True, holds=len(holds))
         else:
-            holds.add(hold)
+            state.queue.frozen.freeze(hold)
             state.notice("an operator freezes", tier=order.tier, tenant=order.tenant)
         state.dirty.add("frozen")
 

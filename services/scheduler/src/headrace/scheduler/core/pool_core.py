@@ -11,6 +11,7 @@ from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.barrier_desk import BarrierSent
@@ -128,6 +129,7 @@ class PoolCore:
         for record in state.retrying.values():
             left_ms = left_to_wait_ms(record.due_ms, record.wait_ms, now.wall_ms)
             state.dues[record.id] = now.boot_ms + left_ms
+        pacing.owe(state, state.owed)
         return self._checkpoints.claim()
 
     def leave(self) -> None:
@@ -143,7 +145,8 @@ class PoolCore:
     def fleet(self) -> Fleet:
         """Who serves the pool now."""
         live = self.state.workers.live.values()
-        return Fleet(len(live), sum(worker.report.limit for worker in live), len(self.state.held))
+        slots, held = sum(worker.report.limit for worker in live), len(self.state.held)
+        return Fleet(len(live), slots, held, self.state.ceilings.pool_is_closed)
 
     @property
     def at_work(self) -> bool:
@@ -205,6 +208,7 @@ class PoolCore:
             if self._checkpoints.in_charge:
                 self._endings.pump(begin=False)
             return
+        self.state.ceilings.turn(self.state.now.boot_ms)
         self._releasing.expire()
         self._control.turn()
         self._when_to_trim.due()
@@ -257,7 +261,8 @@ class PoolCore:
         spilled_ms = self.state.spilled.next_ms()
         waits = [0 if each is None else each - now.wall_ms for each in (expiry_ms, spilled_ms)]
         waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]
-        waits += [] if self._headroom.next_ms is None else [self._headroom.next_ms - now.boot_ms]
+        opens_ms = self._headroom.next_ms, self.state.ceilings.next_ms
+        waits += [each - now.boot_ms for each in opens_ms if each is not None]
         return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])
 
     def _look_for_greater(self) -> None:

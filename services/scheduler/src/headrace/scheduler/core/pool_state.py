@@ -6,7 +6,7 @@ Invariant: but for what is in flight it is a fold over `requests`, `attempts`, `
 from dataclasses import dataclass, field
 
 from headrace.bus.messages import Message, Place, Received
-from headrace.contracts.checkpoints import Retrying
+from headrace.contracts.checkpoints import Paced, Retrying
 from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import TopicKind
@@ -14,7 +14,7 @@ from headrace.contracts.values import Origin
 from headrace.scheduler.core.barrier_desk import BarrierDesk
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.ends_desk import EndsDesk
-from headrace.scheduler.core.setting import Setting
+from headrace.scheduler.core.setting import Setting, ceilings_of
 from headrace.scheduler.core.step import Notice, Outputs, Send
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.decisions.when_expired import expires_ms
@@ -22,6 +22,7 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.answer_lengths import AnswerLengths
 from headrace.scheduler.state.backend_limits import BackendLimits
 from headrace.scheduler.state.bulk_cancels import BulkCancels
+from headrace.scheduler.state.ceilings import Ceilings
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
@@ -68,6 +69,9 @@ class PoolState:
     partitions: RequestPartitions
     lengths: AnswerLengths
     attempts_read: dict[int, int]
+    ceilings: Ceilings
+    owed: dict[str | None, Paced] = field(default_factory=dict)
+    """By tenant, and None for the pool: what the last owner left of their ceilings."""
     control_read: int = 0
     leaders: dict[Place, int] = field(default_factory=dict)
     """Leader epochs of the newest records read of `attempts` and `control`."""
@@ -140,11 +144,14 @@ class PoolState:
         weights = {name: tenant.weight for name, tenant in setting.policy.tenants.items()}
         accounts = Accounts(tier_shares(setting.policy.tiers), weights)
         partitions, spilled = setting.policy.topics.tenant_partitions, Spilled()
+        queue, ceilings = FairQueue(accounts, spilled), ceilings_of(setting)
+        ceilings.paced, ceilings.goes_on = queue.frozen.pace, queue.frozen.go_on
         return cls(
             setting=setting,
             epoch=epoch,
             accounts=accounts,
-            queue=FairQueue(accounts, spilled),
+            queue=queue,
+            ceilings=ceilings,
             spilled=spilled,
             partitions=RequestPartitions(setting.request_topics(), partitions),
             lengths=AnswerLengths(setting.pool_policy.default_max_tokens),

@@ -60,7 +60,7 @@ class Quarantine:
     def turn(self) -> None:
         """Go on with the search for killers, if there is one."""
         suspects = self._state.suspects
-        if not suspects.groups and suspects.apart is None:
+        if (not suspects.groups and suspects.apart is None) or self._state.ceilings.pool_is_closed:
             return
         trial = next((held for held in self._state.held.all() if held.trial), None)
         if trial is not None:
@@ -86,7 +86,7 @@ class Quarantine:
         tracked = self._state.tracked.get(request_id)
         if tracked is None or tracked.phase is not Phase.DELAYED or not tracked.whole:
             return None
-        if self._state.queue.frozen.has(tracked.record.tier, tracked.record.tenant):
+        if self._state.queue.frozen.bars(tracked.record.tier, tracked.record.tenant):
             return None
         return tracked if tracked.due_boot_ms <= self._state.now.boot_ms else None
 

@@ -8,6 +8,7 @@ import msgspec
 from headrace.contracts.durations import ms
 from headrace.contracts.explanations import Misses, Offer, Quote, Why
 from headrace.contracts.requests import RequestRecord
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
 from headrace.scheduler.core.pool_state import PoolState
@@ -47,9 +48,13 @@ class Quoting:
 
     def _wait_ms(self, record: RequestRecord, own: Before, why: Why) -> int | None:
         if not why.closed and why.ahead is not None and not why.ahead.tiers:
-            return 0
+            return pacing.longest_ms(
+                self._state, 0, record.tenant, own.requests, self._estimating.tokens_of(record)
+            )
         rate = self._rates.of_tenant(record.tier, record.tenant)
-        return wait_ms(own.cost, self._estimating.charge_of(record), rate)
+        turn_ms = wait_ms(own.cost, self._estimating.charge_of(record), rate)
+        tokens = self._estimating.tokens_of(record)
+        return pacing.longest_ms(self._state, turn_ms, record.tenant, own.requests, tokens)
 
     def _misses(self, record: RequestRecord, wait: int) -> Misses | None:
         """What it wouldn't keep after so long a wait, by the rules that it would be ended by."""

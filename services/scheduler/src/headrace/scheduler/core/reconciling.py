@@ -9,6 +9,7 @@ from functools import partial
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
@@ -65,6 +66,7 @@ class Reconciling:
         if charge > held.charge:
             self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge, held.flow)
             held.charge = charge
+        pacing.grew(self._state, held, prompt + told.tokens)
 
     def _miss(self, held: HeldAttempt) -> None:
         """Its outcome may be in `attempts`, but only before the end that is asked for now."""
@@ -102,26 +104,26 @@ class Reconciling:
         """Another owner released it; it goes on."""
         state, tracked = self._state, self._state.tracked.get(told.id)
         flow = None if tracked is None else state.queue.flow_of(tracked.record)
-        state.held.add(
-            HeldAttempt(
-                attempt=told.attempt,
-                id=told.id,
-                tenant=told.tenant,
-                tier=told.tier,
-                origin=told.origin,
-                attempts=told.attempts,
-                charge=told.charge,
-                boot=report.boot,
-                lane=report.lane,
-                offset=-1,
-                tokens=told.tokens,
-                running=told.running,
-                trial=told.trial,
-                reported=True,
-                since_ms=state.now.boot_ms,
-                flow=flow,
-            )
+        held = HeldAttempt(
+            attempt=told.attempt,
+            id=told.id,
+            tenant=told.tenant,
+            tier=told.tier,
+            origin=told.origin,
+            attempts=told.attempts,
+            charge=told.charge,
+            boot=report.boot,
+            lane=report.lane,
+            offset=-1,
+            tokens=told.tokens,
+            running=told.running,
+            trial=told.trial,
+            reported=True,
+            since_ms=state.now.boot_ms,
+            flow=flow,
         )
+        state.held.add(held)
+        pacing.found(state, held)
         state.cancels.wake(told.id)
         state.accounts.charge(told.tier, told.tenant, told.charge, flow)
         if tracked is not None:

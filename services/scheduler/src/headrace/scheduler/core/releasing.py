@@ -92,7 +92,7 @@ class Releasing:
     def _fill(self, workers: list[_Loaded]) -> bool:
         state, drops, barred = self._state, 0, set[str]()
         slots = len(state.held) + sum(candidate.room for _, candidate, _ in workers)
-        while workers and state.now.boot_ms >= self._commands.breathless_until_ms:
+        while workers and self._may_release():
             tracked = state.queue.next(slots, self._headroom.closed() | barred)
             if tracked is None:
                 self._holding.nothing_to_release()
@@ -114,6 +114,11 @@ class Releasing:
                 self._holding.nothing_to_release()
                 return False
         return False
+
+    def _may_release(self) -> bool:
+        """Unless commands are stalled, or the pool has spent what its backends may be given."""
+        breathless = self._state.now.boot_ms < self._commands.breathless_until_ms
+        return not breathless and not self._state.ceilings.pool_is_closed
 
     def _give(self, tracked: Tracked, workers: list[_Loaded]) -> bool:
         """To the least loaded whose cache it fits, too. False: it fits none now, and nobody passes it."""

@@ -12,6 +12,7 @@ from headrace.contracts.checkpoints import (
     Forgotten,
     Frozen,
     Ownership,
+    Paced,
     Positions,
     RecentlyFinished,
     Rerouted,
@@ -24,6 +25,7 @@ from headrace.contracts.checkpoints import (
 )
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.deaths import Death
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.setting import Setting
@@ -89,6 +91,8 @@ def restore(setting: Setting, records: list[StateRecord]) -> PoolState:
     if owner is not None and owner.state_id is not None:
         check_topics({setting.place(TopicKind.STATE).topic: owner.state_id}, setting.topic_ids)
     state = PoolState.empty(setting, 1 if owner is None else owner.epoch + 1)
+    if owner is not None and owner.gate_open:
+        state.ceilings.through = AttemptId(owner.epoch, owner.sequence)
     for record in sorted(records, key=_is_piece_being_filled):
         _restore_one(state, record)
     for partition in state.partitions.by_place.values():
@@ -111,8 +115,8 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             _restore_of_request(state, record)
         case RecentlyFinished() | Rerouted() | Settled():
             _restore_minute(state, record)
-        case Frozen():
-            state.queue.frozen.holds.update(Hold(held.tier, held.tenant) for held in record.holds)
+        case Frozen() | Paced():
+            _restore_held_back(state, record)
         case Ownership() | Forgotten():
             pass
         case _:
@@ -190,3 +194,10 @@ def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> N
         tier.account.settled, tier.largest_tag = record.start_tag, record.largest_tag
     else:
         state.accounts.of(record.tier, record.tenant).settled = record.settled
+
+
+def _restore_held_back(state: PoolState, record: Frozen | Paced) -> None:
+    if isinstance(record, Frozen):
+        state.queue.frozen.holds.update(Hold(held.tier, held.tenant) for held in record.holds)
+    else:
+        state.owed[record.tenant] = record  # counted from the instant of the claim on

@@ -8,6 +8,7 @@ from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.policy import TenantPolicy
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.pool_state import PoolState
@@ -38,6 +39,7 @@ class Returning:
             limits.loads.drop(held.id)
         self._state.missing.pop(held.id, None)
         self._state.accounts.refund(held.tier, held.tenant, held.charge, held.flow)
+        pacing.let_go(self._state, held)
 
     def unstarted(self, held: HeldAttempt) -> None:
         """The attempt never reached its worker: the request waits again as if it hadn't been released."""
@@ -48,6 +50,7 @@ class Returning:
 
     def died(self, held: HeldAttempt, worker: str) -> None:
         """The attempt went down with its worker: it counts, it is settled, and its request is suspected of the death."""
+        held.reserved = None  # of ceilings it has taken what it was expected to, as far as anybody knows
         self.let_go(held)
         if self._state.settles(held.attempt):
             cost = held.tokens * self._state.setting.pool_policy.cost.completion

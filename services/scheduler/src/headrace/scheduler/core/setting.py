@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Place
 from headrace.contracts.policy import Policy, PoolPolicy
 from headrace.contracts.topics import TopicKind, TopicNames
+from headrace.scheduler.decisions.is_it_over_its_ceiling import ceiling_of
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
+from headrace.scheduler.state.ceilings import Ceilings
 from headrace.scheduler.timings import Timings
 
 
@@ -57,3 +59,12 @@ class Setting:
         """The name of each request topic -> its tier."""
         names = self.names
         return {names.of(TopicKind.REQUESTS, pool=self.pool, tier=tier): tier for tier in self.policy.tiers}
+
+
+def ceilings_of(setting: Setting) -> Ceilings:
+    """The pool's own ceilings and its tenants', with nothing spent."""
+    tenants = setting.policy.tenants.items()
+    return Ceilings(
+        [ceiling_of(each) for each in setting.pool_policy.ceilings],
+        {name: [ceiling_of(each) for each in tenant.ceilings] for name, tenant in tenants},
+    )

@@ -87,8 +87,11 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Who serves the pool now: live workers, the attempts they may hold together, and those they hold."""
+    """Who serves the pool now: live workers, the attempts they may hold together, and those they hold. `over_ceiling`: the
+    pool has spent what its backends may be given.
+    """
 
     workers: int
     slots: int
     held: int
+    over_ceiling: bool = False

@@ -69,7 +69,8 @@ class Telling:
             spilled=state.spilled.count_of_tier(tier),
             frozen=state.queue.frozen.has_tier(tier),
             frozen_tenants=state.queue.frozen.tenants_of(tier)[:MOST_TENANTS_TOLD],
-            frozen_depth=waiting.requests - state.queue.frozen.free_depth(tier),
+            frozen_depth=state.queue.frozen.frozen_depth(tier),
+            paced_depth=state.queue.frozen.paced_depth(tier),
             tenants=self._tenants(tier),
         )
 

@@ -58,6 +58,17 @@ def spent_cost(usage: Usage, weights: CostWeights) -> int:
     return max(1, prompt + usage.completion_tokens * weights.completion)
 
 
+def expected_tokens(record: RequestRecord, length: Length) -> int:
+    """The tokens that it is expected to take, prompt and answer, whatever they cost."""
+    return record.prompt_tokens + capped(length, cap_of(record)).mean * max(1, record.choices)
+
+
+def most_tokens(charge: int, weights: CostWeights) -> int:
+    """The tokens that a charge stands for at most: all of the cheaper kind. 0 where none has a price."""
+    prices = [price for price in (weights.prompt, weights.completion) if price]
+    return -(-charge // min(prices)) if prices else 0
+
+
 def is_told(usage: Usage) -> bool:
     """Whether anybody said what was spent: no attempt that succeeded spent nothing at all."""
     return usage.prompt_tokens + usage.completion_tokens > 0

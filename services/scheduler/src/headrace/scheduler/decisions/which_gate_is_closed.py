@@ -34,6 +34,13 @@ class Slots(NamedTuple):
         )
 
 
+class Over(NamedTuple):
+    """A ceiling of so much that was reached, and when (Unix ms) there is room below it again."""
+
+    amount: int
+    until_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Gates:
     """How things stand. `kept`: free slots that other tiers own; `most_in_flight`: None while nobody else of its tier waits;
@@ -45,6 +52,8 @@ class Gates:
     leaving: bool = False
     frozen: bool = False
     stalled: bool = False
+    pool_ceiling: Over | None = None
+    ceiling: Over | None = None
     suspect: bool = False
     due_ms: int | None = None
     kept: int = 0
@@ -66,6 +75,9 @@ def _whole_pool(gates: Gates) -> Iterator[Closed]:
         (Gate.COMMANDS_STALLED, gates.stalled),
     )
     yield from (Closed(gate=gate) for gate, closed in flags if closed)
+    for gate, over in ((Gate.POOL_CEILING, gates.pool_ceiling), (Gate.CEILING, gates.ceiling)):
+        if over is not None:
+            yield Closed(gate=gate, limit=over.amount, until_ms=over.until_ms)
 
 
 def _own(gates: Gates) -> Iterator[Closed]:

@@ -18,7 +18,7 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.ahead import Before, before, with_turns
 from headrace.scheduler.state.backlogs import Backlogs
 from headrace.scheduler.state.flows import Flows
-from headrace.scheduler.state.frozen import HeldBack
+from headrace.scheduler.state.held_back import HeldBack
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
 from headrace.scheduler.state.tenant_queue import FlowQueue, TenantQueue, TierQueue
@@ -31,7 +31,7 @@ class FairQueue(Backlogs):
     def __init__(self, accounts: Accounts, spilled: Spilled) -> None:
         super().__init__(accounts)
         self._spilled, self._entries = spilled, 0
-        self.frozen = HeldBack(self._tiers, accounts)
+        self.frozen = HeldBack(self._tiers, accounts, self._comes_back)
         self.hungry: dict[Whose, None] = {}
         """Tenants that have spilled, and of whom something came or went since somebody looked last."""
         accounts.moved, accounts.flow_moved = self.touch, self.touch_flow
@@ -87,8 +87,11 @@ class FairQueue(Backlogs):
             each.waiting -= 1
             each.cost -= request.charge
         queue.left(request)
+        if tenant in tier.aside:
+            tier.aside_waiting -= 1
         if not queue.waiting:
             del tier.tenants[tenant]
+            tier.aside.discard(tenant)
             tier.weight -= self._accounts.weight_of(tenant)
             return
         if self._spilled.in_order and self._spilled.has(name, tenant):
@@ -115,13 +118,13 @@ class FairQueue(Backlogs):
         """The request to run next, still waiting; None when nobody waits but in tiers that are closed now, or who must be
         read again first.
 
-        `slots`: attempts that the pool may hold. Tenants that are frozen, or have as many in flight as they may, are passed
-        over, and lifted to who is served in their place: credit for what they didn't get would set others back.
+        `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
+        to who is served in their place: credit for what they didn't get would set others back. Who is held back isn't there.
         """
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
-            if tier.waiting and name not in closed and not self.frozen.has_tier(name)
+            if tier.waiting > tier.aside_waiting and name not in closed and not self.frozen.has_tier(name)
         }
         while (chosen := pick_tier(tags)) is not None:
             found = self._next_of(chosen, self._tiers[chosen], slots)
@@ -194,13 +197,19 @@ class FairQueue(Backlogs):
     def _floor(self, name: str) -> int:
         """To where whoever begins to wait in a tier is lifted."""
         accounts, tier = self._accounts.tiers[name], self._tiers[name]
-        least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if tier.tenants else []
+        served = len(tier.tenants) > len(tier.aside)
+        least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if served else []
         return lifted(0, least, accounts.largest_tag)
+
+    def _comes_back(self, name: str, tenant: str) -> None:
+        self._lift(name, tenant)
+        self.touch(name, tenant)
 
     def _queue_for(self, request: Tracked) -> None:
         name, tenant = request.record.tier, request.record.tenant
         tier = self._tiers[name]
-        if not tier.waiting:
+        aside = self.frozen.by_name(name, tenant)
+        if not aside and tier.waiting == tier.aside_waiting:
             self._accounts.lift_tier(name)
         queue = tier.tenants.get(tenant)
         if queue is None:
@@ -214,6 +223,9 @@ class FairQueue(Backlogs):
         for each in (flow, queue, tier):
             each.waiting += 1
             each.cost += request.charge
+        if aside:
+            tier.aside.add(tenant)
+            tier.aside_waiting += 1
 
     def _next_of(self, name: str, tier: TierQueue, slots: int) -> Tracked | None:
         """What is next in a tier; None: all who may be served must be read again first."""
@@ -222,8 +234,7 @@ class FairQueue(Backlogs):
         if not passed and not unread:
             return found
         if found is None:  # no other can be served now, as after slots were lost: then it is no limit
-            may = (self._first_of(name, each) for each in passed if not self.frozen.has(name, each))
-            found = next(filter(None, may), None)
+            found = next(filter(None, (self._first_of(name, each) for each in passed)), None)
         for tenant, counter in (passed | unread).items():
             heappush(tier.heap, (counter, tenant))
         if found is not None:
@@ -235,7 +246,7 @@ class FairQueue(Backlogs):
         self, name: str, tier: TierQueue, slots: int, passed: dict[str, int], unread: dict[str, int]
     ) -> Tracked | None:
         """What is next of the least tenant that may be served; those before it are off the heap, and noted."""
-        while len(passed) + len(unread) < len(tier.tenants):
+        while len(passed) + len(unread) < len(tier.tenants) - len(tier.aside):
             least = self._least_tenant(name, tier)
             if self.frozen.passes_over(name, least, slots):
                 passed[least] = heappop(tier.heap)[0]
@@ -246,9 +257,11 @@ class FairQueue(Backlogs):
         return None
 
     def _least_tenant(self, name: str, tier: TierQueue) -> str:
+        """Of those that aren't set aside. Call only where there is one."""
         while True:
             value, tenant = tier.heap[0]
-            if tenant in tier.tenants and self._accounts.of(name, tenant).value == value:
+            waits = tenant in tier.tenants and tenant not in tier.aside
+            if waits and self._accounts.of(name, tenant).value == value:
                 return tenant
             heappop(tier.heap)
 

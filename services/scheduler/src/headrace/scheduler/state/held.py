@@ -26,7 +26,7 @@ class HeldAttempt:
     `absence`: a report lacks it. `trial`: so many suspects of a death run at its worker, and nothing else; 0: normal work.
     `reported`: a report has shown it. `since_ms`: when it was released, or found, ms since boot. `freed_ms`: when the slot
     that it took became free, by the worker's clock; None: it didn't wait for one. `flow`: which flow of its tenant is charged
-    for it; None: none is.
+    for it; None: none is. `reserved`: the tokens that ceilings are charged for it; None: nothing, or nobody knows how many.
     """
 
     attempt: AttemptId
@@ -47,6 +47,7 @@ class HeldAttempt:
     since_ms: int = 0
     freed_ms: int | None = None
     flow: int | None = None
+    reserved: int | None = None
 
 
 class HeldAttempts:

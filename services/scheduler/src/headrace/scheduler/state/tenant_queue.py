@@ -144,10 +144,14 @@ class TenantQueue:
 
 @dataclass(slots=True)
 class TierQueue:
-    """`heap`: tenants by their counters, lazily deleted. `weight`: of all tenants with waiting requests."""
+    """`heap`: tenants by their counters, lazily deleted. `weight`: of all tenants with waiting requests. `aside`: those of
+    them that are held back by name, with so many requests.
+    """
 
     tenants: dict[str, TenantQueue] = field(default_factory=dict)
     heap: list[tuple[int, str]] = field(default_factory=list)
     waiting: int = 0
     cost: int = 0
     weight: int = 0
+    aside: set[str] = field(default_factory=set)
+    aside_waiting: int = 0

@@ -1,0 +1,95 @@
+"""Counts what tenants and the pool spend of their ceilings. Called wherever an attempt is released, found, reported or ends.
+
+Invariant: an attempt is counted once, by what it was expected to take, then by what it took. One that an earlier owner
+released is in what that owner said was owed, and isn't corrected, since nobody knows what it was charged; or it isn't, and is
+counted by what its charge stands for at most.
+"""
+
+from collections.abc import Mapping
+
+from headrace.contracts.checkpoints import Debt, Paced
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.outcomes import AttemptRecord
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.estimate_cost import is_told, most_tokens
+from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
+from headrace.scheduler.state.ceilings import Whose
+from headrace.scheduler.state.held import HeldAttempt
+
+_LONGEST_MS = 366 * 86_400_000
+"""Nobody is paced for longer by what a checkpoint says."""
+
+
+def released(state: PoolState, held: HeldAttempt, tokens: int) -> None:
+    """It goes to a worker now, and is expected to take so many tokens."""
+    if state.ceilings.count(held.tenant):
+        held.reserved = tokens
+        state.ceilings.charge(held.tenant, tokens, state.now.boot_ms)
+
+
+def found(state: PoolState, held: HeldAttempt) -> None:
+    """Another owner released it."""
+    if state.ceilings.count(held.tenant) and not state.ceilings.knows(held.tenant, held.attempt):
+        released(state, held, most_tokens(held.charge, state.setting.pool_policy.cost))
+
+
+def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:
+    """It has taken so many by now."""
+    if held.reserved is not None and tokens > held.reserved:
+        state.ceilings.settle(held.tenant, held.reserved, tokens, state.now.boot_ms)
+        held.reserved = tokens
+
+
+def ended(state: PoolState, record: AttemptRecord) -> None:
+    """Its outcome is known. Call while it is still held, and once for each attempt."""
+    if not state.ceilings.count(record.tenant):
+        return
+    held, usage = state.held.of(record.id), record.usage
+    took = usage.prompt_tokens + usage.completion_tokens
+    if held is not None and held.attempt == record.attempt:
+        if held.reserved is not None and record.started:
+            if is_told(usage):
+                state.ceilings.settle(record.tenant, held.reserved, took, state.now.boot_ms)
+            held.reserved = None
+    elif record.started and not state.ceilings.knows(record.tenant, record.attempt):
+        state.ceilings.charge(record.tenant, took, state.now.boot_ms)
+
+
+def let_go(state: PoolState, held: HeldAttempt) -> None:
+    """It is in nobody's hands any more. What isn't settled by now was never begun, or says so itself later."""
+    if held.reserved is not None:
+        state.ceilings.take_back(held.tenant, held.reserved, state.now.boot_ms)
+        held.reserved = None
+
+
+def to_keep(state: PoolState, whose: Whose) -> Paced:
+    """What the next owner has to know of one."""
+    ceilings, now = state.ceilings, state.now
+    through = AttemptId(state.epoch, state.sequence) if state.open else ceilings.through_of(whose)
+    owed = {key: min(_LONGEST_MS, debt) for key, debt in ceilings.debts(whose, now.boot_ms).items()}
+    debts = {key: Debt(due_ms=now.wall_ms + owed_ms, owed_ms=owed_ms) for key, owed_ms in owed.items()}
+    return Paced(tenant=whose, through=through, debts=debts)
+
+
+def owe(state: PoolState, kept: Mapping[Whose, Paced]) -> None:
+    """Begin with what the last owner left. `state.now` is the instant of the claim."""
+    for whose, record in kept.items():
+        left = {
+            key: left_to_wait_ms(debt.due_ms, debt.owed_ms, state.now.wall_ms)
+            for key, debt in record.debts.items()
+        }
+        state.ceilings.owe(whose, left, record.through, state.now.boot_ms)
+
+
+def longest_ms(state: PoolState, waits_ms: int | None, tenant: str, requests: int, tokens: int) -> int | None:
+    """How long one waits, which waits so long for its turn (None: nobody knows), when ceilings are asked too; before it go so
+    many of its tenant's, each of about as many tokens.
+    """
+    if waits_ms is None or not state.ceilings.count(tenant):
+        return waits_ms
+    return max(waits_ms, state.ceilings.wait_ms(tenant, requests, tokens, state.now.boot_ms))
+
+
+def key_of(whose: Whose) -> str:
+    """Its key in `state`."""
+    return "paced" if whose is None else f"paced/{whose}"

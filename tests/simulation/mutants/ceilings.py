@@ -1,0 +1,140 @@
+"""Wrong versions of ceilings. Listed by mutants.every."""
+
+from headrace.contracts.checkpoints import Debt, Paced
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.outcomes import AttemptRecord
+from headrace.scheduler.core import pacing
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.is_it_over_its_ceiling import charged
+from headrace.scheduler.state import ceilings
+from headrace.scheduler.state.ceilings import Ceilings, Whose
+from headrace.scheduler.state.held import HeldAttempt
+from headrace.scheduler.state.held_back import HeldBack
+from tests.simulation.mutants.mutant import Mutant, Patches
+
+
+def time_without_a_debt_is_saved_up(patches: Patches) -> None:
+    patches.set(ceilings, "charged", lambda due, _now, amount, of: charged(due, due, amount, of))
+
+
+def estimates_are_never_settled(patches: Patches) -> None:
+    def ended(_state: PoolState, _record: AttemptRecord) -> None:
+        return
+
+    patches.set(pacing, "ended", ended)
+
+
+def what_never_began_is_spent(patches: Patches) -> None:
+    def let_go(_state: PoolState, _held: HeldAttempt) -> None:
+        return
+
+    patches.set(pacing, "let_go", let_go)
+
+
+def nobody_is_told_who_is_over(patches: Patches) -> None:
+    def pace(_self: HeldBack, _tenant: str) -> None:
+        return
+
+    patches.set(HeldBack, "pace", pace)
+
+
+def pools_have_no_ceilings(patches: Patches) -> None:
+    patches.set(Ceilings, "pool_is_closed", False)
+
+
+def a_change_of_owner_forgets_debts(patches: Patches) -> None:
+    patches.set(Ceilings, "debts", lambda _self, _whose, _boot_ms: {})
+
+
+def nobody_counts_what_was_released_since_the_checkpoint(patches: Patches) -> None:
+    patches.set(Ceilings, "knows", lambda _self, _tenant, _attempt: True)
+
+
+def everything_is_charged_again_by_the_next_owner(patches: Patches) -> None:
+    patches.set(Ceilings, "knows", lambda _self, _tenant, _attempt: False)
+
+
+def the_next_owners_clock_is_believed(patches: Patches) -> None:
+    right = pacing.owe
+
+    def owe(state: PoolState, kept: dict[Whose, Paced]) -> None:
+        forever = {
+            whose: Paced(
+                tenant=whose,
+                through=AttemptId(1, 5),
+                debts={key: Debt(due_ms=debt.due_ms, owed_ms=10**9) for key, debt in record.debts.items()},
+            )
+            for whose, record in kept.items()
+        }
+        right(state, forever)
+
+    patches.set(pacing, "owe", owe)
+
+
+def estimates_ignore_ceilings(patches: Patches) -> None:
+    patches.set(pacing, "longest_ms", lambda _state, waits_ms, *_: waits_ms)
+
+
+_OWED = "what is owed survives a change of owner"
+CEILINGS = (
+    Mutant(
+        "time without a debt is saved up",
+        "in no time more than the ceiling says",
+        time_without_a_debt_is_saved_up,
+        "test_ceilings::test_time_in_which_nothing_was_spent_isnt_saved_up",
+    ),
+    Mutant(
+        "estimates are never settled",
+        "a ceiling counts what was taken, not what was expected",
+        estimates_are_never_settled,
+        "test_ceilings::test_tokens_are_charged_as_expected_and_settled_as_taken",
+    ),
+    Mutant(
+        "what never began is spent",
+        "an attempt that never began takes nothing",
+        what_never_began_is_spent,
+        "test_ceilings::test_what_was_handed_back_unstarted_wasnt_spent",
+    ),
+    Mutant(
+        "who is over a ceiling is served",
+        "nothing of a tenant over its ceiling is released",
+        nobody_is_told_who_is_over,
+        "test_ceilings::test_requests_over_a_ceiling_wait_for_it_and_others_dont",
+    ),
+    Mutant(
+        "a pool's ceiling means nothing",
+        "a hosted API is given what it allows",
+        pools_have_no_ceilings,
+        "test_ceilings::test_a_pools_own_ceiling_lets_nothing_be_released",
+    ),
+    Mutant(
+        "a takeover forgets debts",
+        _OWED,
+        a_change_of_owner_forgets_debts,
+        "test_ceilings::test_what_is_owed_survives_a_change_of_owner",
+    ),
+    Mutant(
+        "what was released since the checkpoint is free",
+        _OWED,
+        nobody_counts_what_was_released_since_the_checkpoint,
+        "test_ceilings::test_what_was_released_since_the_last_checkpoint_counts_for_the_next_owner_as_well",
+    ),
+    Mutant(
+        "what runs at a takeover is charged twice",
+        "an attempt is charged once, by whichever owner",
+        everything_is_charged_again_by_the_next_owner,
+        "test_ceilings::test_who_is_known_to_the_checkpoint_isnt_charged_twice",
+    ),
+    Mutant(
+        "debts by the clock alone",
+        "nobody is paced for longer than what was owed",
+        the_next_owners_clock_is_believed,
+        "test_ceilings::test_a_clock_that_is_behind_paces_nobody_longer",
+    ),
+    Mutant(
+        "estimates ignore ceilings",
+        "an estimate knows of a ceiling",
+        estimates_ignore_ceilings,
+        "test_ceilings::test_it_says_which_ceiling_and_until_when_and_estimates_by_it",
+    ),
+)
