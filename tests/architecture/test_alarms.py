@@ -11,6 +11,7 @@ from headrace.inference_worker.worker_metrics import WorkerMetrics
 from headrace.ingest.doors.observed import HttpMetrics
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.runtime.metrics import LoopMetrics, Metrics
+from headrace.runtime.policy_watch import PolicyMetrics
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.observing import Observing
 from headrace.scheduler.ports import Standing
@@ -27,7 +28,7 @@ DECISION = re.compile(r'decision=~?"([a-z_|]+)"')
 def known_metrics() -> set[str]:
     """Every name that some service's /metrics may show."""
     found: set[str] = set()
-    for kind in (Observing, WorkerMetrics, DeliveryMetrics, HttpMetrics, LoopMetrics):
+    for kind in (Observing, WorkerMetrics, DeliveryMetrics, HttpMetrics, LoopMetrics, PolicyMetrics):
         registry = CollectorRegistry()
         kind(Metrics("any", registry))
         for family in registry.collect():

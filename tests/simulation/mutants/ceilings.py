@@ -1,4 +1,7 @@
-"""Wrong versions of ceilings. Listed by mutants.every."""
+"""Wrong versions of ceilings, and of a change of policy. Listed by mutants.every."""
+
+from collections.abc import Iterable
+from fractions import Fraction
 
 from headrace.contracts.checkpoints import Debt, Paced
 from headrace.contracts.ids import AttemptId
@@ -7,6 +10,7 @@ from headrace.scheduler.core import pacing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.is_it_over_its_ceiling import charged
 from headrace.scheduler.state import ceilings
+from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.ceilings import Ceilings, Whose
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.held_back import HeldBack
@@ -75,6 +79,17 @@ def estimates_ignore_ceilings(patches: Patches) -> None:
     patches.set(pacing, "longest_ms", lambda _state, waits_ms, *_: waits_ms)
 
 
+def charges_in_flight_keep_their_old_weight(patches: Patches) -> None:
+    def reshare(self: Account, share: Fraction, _charges: Iterable[int]) -> None:
+        self.share = share
+
+    patches.set(Account, "reshare", reshare)
+
+
+def another_policy_clears_debts(patches: Patches) -> None:
+    patches.set(Ceilings, "owe", lambda *_, **__: None)
+
+
 _OWED = "what is owed survives a change of owner"
 CEILINGS = (
     Mutant(
@@ -130,6 +145,18 @@ CEILINGS = (
         "nobody is paced for longer than what was owed",
         the_next_owners_clock_is_believed,
         "test_ceilings::test_a_clock_that_is_behind_paces_nobody_longer",
+    ),
+    Mutant(
+        "charges in flight keep their old weight",
+        "a charge is taken back as it stands",
+        charges_in_flight_keep_their_old_weight,
+        "test_adopting::test_a_counter_with_another_share_is_what_a_new_owner_would_have",
+    ),
+    Mutant(
+        "another policy clears what is owed",
+        "ceilings go on over a change of policy",
+        another_policy_clears_debts,
+        "test_adopting::test_ceilings_go_on_from_what_is_owed",
     ),
     Mutant(
         "estimates ignore ceilings",

@@ -6,6 +6,7 @@ import sys
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.ingest.settings import IngestSettings
 from headrace.ingest.wiring import serve
+from headrace.runtime.policy_watch import PolicyWatch
 from headrace.runtime.process import load_policy_or_exit, run_service
 from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
@@ -18,7 +19,8 @@ def main() -> int:
 
     async def serving(telemetry: Telemetry, stop: asyncio.Event) -> None:
         bus = KafkaBus(KafkaConnection.of(settings))
-        await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop)
+        watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
+        await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop, watch=watch)
 
     return run_service(settings, serving)
 

@@ -14,7 +14,7 @@ from headrace.bus.messages import Headers
 from headrace.contracts.explanations import MOST_TIERS_QUOTED, Quote
 from headrace.contracts.ids import mint_request_id
 from headrace.contracts.partitions import partition_of
-from headrace.contracts.policy import Policy
+from headrace.contracts.policy import Policy, TenantPolicy
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import Seal
 from headrace.contracts.values import Payload
@@ -27,7 +27,7 @@ from headrace.ingest.decisions.which_fairness_key import which_fairness_key
 from headrace.ingest.decisions.which_record import Placed, which_record
 from headrace.ingest.decisions.which_tier import allowed_tiers, which_tier
 from headrace.ingest.ports import Queues
-from headrace.ingest.refusal import Refusal
+from headrace.ingest.refusal import Refusal, wrong_key
 from headrace.runtime.clock import Clock
 
 
@@ -70,12 +70,12 @@ class Quoted:
 
 
 class Preparing:
-    """From what came over HTTP to what is written."""
+    """From what came over HTTP to what is written. `policy`: what holds now; one that came later holds for later calls."""
 
     def __init__(
         self, policy: Policy, id_key: bytes, gateway: int, queues: Queues, seal: Seal, clock: Clock
     ) -> None:
-        self._policy, self._id_key, self._gateway = policy, id_key, gateway
+        self.policy, self._id_key, self._gateway = policy, id_key, gateway
         self._queues, self._seal, self._clock = queues, seal, clock
 
     def prepare(self, asked: Asked) -> Prepared:
@@ -92,7 +92,7 @@ class Preparing:
         placed = self._placed(asked, submission, pool, tier)
         limits = self._deadlines(asked, submission, tier, placed.accepted_ms)
         record = which_record(placed, submission, Payload(size=len(asked.body)), limits)
-        allowed = allowed_tiers(self._policy, self._policy.tenants[asked.tenant])
+        allowed = allowed_tiers(self.policy, self._tenant(asked))
         tiers = (tier, *(name for name in allowed if name != tier))[:MOST_TIERS_QUOTED]
         found = ((name, self._full(pool, name, asked)) for name in tiers)
         return Quoted(
@@ -103,15 +103,22 @@ class Preparing:
 
     def _place(self, asked: Asked, submission: Submission) -> tuple[str, str]:
         """Pool and tier."""
-        pool = which_pool(self._policy, submission.model)
+        pool = which_pool(self.policy, submission.model)
         tier = which_tier(
-            self._policy,
-            self._policy.tenants[asked.tenant],
+            self.policy,
+            self._tenant(asked),
             header=asked.tier,
             field=submission.options.tier,
             service_tier=submission.service_tier,
         )
         return pool, tier
+
+    def _tenant(self, asked: Asked) -> TenantPolicy:
+        """Its part of the policy. Raises Refusal (401) where it was taken out since its key was looked at."""
+        tenant = self.policy.tenants.get(asked.tenant)
+        if tenant is None:
+            raise wrong_key()
+        return tenant
 
     def _full(self, pool: str, tier: str, asked: Asked) -> Refusal | None:
         try:
@@ -132,7 +139,7 @@ class Preparing:
 
     def _placed(self, asked: Asked, submission: Submission, pool: str, tier: str) -> Placed:
         wall_ms = self._clock.now().wall_ms
-        partition = partition_of(asked.tenant, self._policy.topics.tenant_partitions)
+        partition = partition_of(asked.tenant, self.policy.topics.tenant_partitions)
         request_id = mint_request_id(
             self._id_key,
             tenant=asked.tenant,
@@ -148,7 +155,7 @@ class Preparing:
             pool=pool,
             tier=tier,
             partition=partition,
-            model=self._policy.pools[pool].models[submission.model],
+            model=self.policy.pools[pool].models[submission.model],
             accepted_ms=wall_ms,
             gateway=self._gateway,
             waits=asked.waits,
@@ -168,7 +175,7 @@ class Preparing:
         waiting = duration_or_refusal(options.queue_timeout, "queue_timeout", "/headrace/queue_timeout")
         return which_deadline(
             wall_ms,
-            self._policy.tiers[tier].queue_timeout,
+            self.policy.tiers[tier].queue_timeout,
             queue_timeout=timeout or waiting,
             deadline=header or field,
             read_timeout=asked.read_timeout,

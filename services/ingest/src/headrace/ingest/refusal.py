@@ -108,3 +108,8 @@ def _openai_type(status: int) -> str:
     if status == 429:
         return "rate_limit_error"
     return "invalid_request_error" if status < 500 else "server_error"
+
+
+def wrong_key(sentence: str = "The API key is wrong.") -> Refusal:
+    """Nobody knows who asks."""
+    return Refusal(401, "invalid_api_key", sentence, headers=[("WWW-Authenticate", "Bearer")])

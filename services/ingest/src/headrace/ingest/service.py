@@ -6,7 +6,7 @@ has left nothing in the log.
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.contracts.durations import ms
 from headrace.contracts.ids import RequestAddress, verify_request_id
@@ -63,6 +63,11 @@ class Ingest:
         )
         self._cancels: set[asyncio.Task[None]] = set()
         self._rarely = Rarely(get_logger("ingest"), parts.clock)
+
+    def adopt(self, policy: Policy) -> None:
+        """Another policy holds for what is checked from now on; one that needs no restart."""
+        self.parts = replace(self.parts, policy=policy)
+        self.preparing.policy = policy
 
     def prepare(self, asked: Asked) -> Prepared:
         """Checks a submission and makes its record. Raises Refusal."""

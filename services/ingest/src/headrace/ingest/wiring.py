@@ -24,6 +24,7 @@ from headrace.ingest.http_server import address_of, listen_on, server_for
 from headrace.ingest.service import Ingest, Parts
 from headrace.ingest.settings import IngestSettings
 from headrace.runtime.logging import get_logger
+from headrace.runtime.policy_watch import PolicyWatch, follow
 from headrace.runtime.telemetry import Telemetry
 
 _TELL_AT = 0.8
@@ -38,8 +39,12 @@ async def serve(
     telemetry: Telemetry,
     stop: asyncio.Event,
     listening: Callable[[str], None] | None = None,
+    watch: PolicyWatch | None = None,
 ) -> None:
-    """Runs until `stop` is set. `listening` is told the API's base URL. Raises WrongTopicsError, OSError."""
+    """Runs until `stop` is set. `listening` is told the API's base URL; `watch` tells of other policies.
+
+    Raises WrongTopicsError, OSError.
+    """
     api = telemetry.health.component("api")  # unready from the first moment until the API listens
     with contextlib.closing(listen_on(settings.host, settings.port)) as sock:
         connecting = connected(
@@ -51,12 +56,15 @@ async def serve(
             front = _front(settings, bus=bus, policy=policy, telemetry=telemetry, clients=clients)
             server = server_for(build_app(front), drain=settings.drain)
             serving = asyncio.create_task(server.serve([sock]))
+            following = [] if watch is None else [asyncio.create_task(follow(watch, front.ingest.adopt))]
             try:
                 await _until(server.listening, serving, *clients.loops)
                 api.ready()
                 _announce(address_of(sock), clients.gateway, listening)
-                await _until(stop, serving, *clients.loops)
+                await _until(stop, serving, *clients.loops, *following)
             finally:
+                for task in following:
+                    task.cancel()
                 api.not_ready("stopping")
                 front.stopping.set()
                 server.should_exit = True

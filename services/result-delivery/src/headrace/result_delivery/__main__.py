@@ -5,6 +5,7 @@ import sys
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.result_delivery.settings import DeliverySettings
 from headrace.result_delivery.wiring import DeliveryLoop
+from headrace.runtime.policy_watch import FollowingPolicy, PolicyWatch
 from headrace.runtime.process import load_policy_or_exit, run_plain_loop
 from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
@@ -15,9 +16,10 @@ def main() -> int:
     settings = load_or_exit(DeliverySettings)
     policy = load_policy_or_exit(settings.policy)
 
-    def build(telemetry: Telemetry) -> DeliveryLoop:
+    def build(telemetry: Telemetry) -> FollowingPolicy:
         bus = KafkaBus(KafkaConnection.of(settings))
-        return DeliveryLoop(settings, bus=bus, policy=policy, telemetry=telemetry)
+        watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
+        return FollowingPolicy(DeliveryLoop(settings, bus=bus, policy=policy, telemetry=telemetry), watch)
 
     return run_plain_loop(settings, build)
 

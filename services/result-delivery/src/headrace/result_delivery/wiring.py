@@ -75,6 +75,10 @@ class DeliveryLoop:
             self._leave()
             self._opening.again(self._join, error)
 
+    def adopt(self, policy: Policy) -> None:
+        """Another policy holds from the next turn on; one that needs no restart."""
+        self._policy = policy
+
     def drain(self) -> bool:
         """As ResultDelivery.drain."""
         return self._delivery is None or self._delivery.drain()
@@ -136,7 +140,7 @@ class DeliveryLoop:
             letters=letters,
             publishing=Publishing(producer, names, judging.pool_of, clock),
             trimming=Trimming(trims, names.of(TopicKind.RESULTS), history, clock, metrics),
-            forgetting=Forgetting(store, self._policy.keep.results, clock),
+            forgetting=Forgetting(store, lambda: self._policy.keep.results, clock),
             producer=producer,
             store=store,
             clock=clock,

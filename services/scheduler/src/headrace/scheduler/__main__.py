@@ -3,10 +3,10 @@
 import sys
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.runtime.policy_watch import FollowingPolicy, PolicyWatch
 from headrace.runtime.process import exit_with, load_policy_or_exit, run_plain_loop
 from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
-from headrace.scheduler.service import Scheduler
 from headrace.scheduler.settings import SchedulerSettings
 from headrace.scheduler.wiring import UnknownPoolError, build
 
@@ -16,10 +16,11 @@ def main() -> int:
     settings = load_or_exit(SchedulerSettings)
     policy = load_policy_or_exit(settings.policy)
 
-    def scheduler(telemetry: Telemetry) -> Scheduler:
+    def scheduler(telemetry: Telemetry) -> FollowingPolicy:
+        watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
         try:
             bus = KafkaBus(KafkaConnection.of(settings))
-            return build(settings, bus=bus, policy=policy, telemetry=telemetry)
+            return FollowingPolicy(build(settings, bus=bus, policy=policy, telemetry=telemetry), watch)
         except UnknownPoolError as error:
             exit_with(error)
 

@@ -6,6 +6,7 @@ this pool with a sentence and leaves the others alone.
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -13,6 +14,7 @@ from headrace.bus.messages import Place
 from headrace.bus.ports import BusError, BusUnavailableError, PositionGoneError
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
+from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
@@ -81,6 +83,12 @@ class PoolLoop:
             return partial(self._stand_by, f"{type(error).__name__}: {error}")
         return None
 
+    def adopt(self, policy: Policy) -> None:
+        """Another policy holds from the next turn on; one that needs no restart."""
+        self._setting = replace(self._setting, policy=policy)
+        if isinstance(self.doing, Owning):
+            self.doing.core.adopt(self._setting)
+
     def longest_wait(self, now: Now) -> timedelta:
         """How long the next turn may wait."""
         if isinstance(self.doing, Owning):
@@ -139,6 +147,8 @@ class PoolLoop:
         self.doing = Claiming(self._setting, self._bus, self._name, watching.warm)
 
     def _become_owner(self, claiming: Claiming, core: PoolCore) -> None:
+        if core.state.setting is not self._setting:
+            core.adopt(self._setting)  # it came meanwhile
         self.doing = owning = Owning(core, claiming.state, claiming.warm, self._tracing)
         owning.start()
         self._component.ready()

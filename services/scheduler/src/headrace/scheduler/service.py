@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from headrace.bus.ports import BusUnavailableError
 from headrace.contracts.durations import ms
+from headrace.contracts.policy import Policy
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
@@ -56,6 +57,11 @@ class Scheduler:
             pool.turn(wait if number == self._next else _NO_WAIT)
         self._next = (self._next + 1) % len(self._pools)
         self._look_for_life()
+
+    def adopt(self, policy: Policy) -> None:
+        """Another policy holds from the next turn on; one that needs no restart."""
+        for pool in self._pools:
+            pool.adopt(policy)
 
     def drain(self) -> bool:
         """One turn of giving every pool up, so that another replica takes over at once; True when that is done."""

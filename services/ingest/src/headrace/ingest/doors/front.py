@@ -15,7 +15,7 @@ from headrace.ingest.decisions.may_admit import declared_size, may_be_read
 from headrace.ingest.decisions.which_deadline import read_timeout_of
 from headrace.ingest.ports import GoneError, ReplyLog
 from headrace.ingest.preparing import Asked
-from headrace.ingest.refusal import Refusal
+from headrace.ingest.refusal import Refusal, wrong_key
 from headrace.ingest.service import Ingest
 from headrace.ingest.settings import IngestSettings
 from headrace.runtime.telemetry import Telemetry
@@ -72,8 +72,7 @@ def tenant_of(request: Request) -> str:
     key = said[len(_SCHEME) :].strip() if said[: len(_SCHEME)].lower() == _SCHEME else ""
     tenant = front_of(request).ingest.parts.policy.tenant_of(key) if key else None
     if tenant is None:
-        sentence = "The API key is wrong." if key else "Send your API key as `Authorization: Bearer KEY`."
-        raise Refusal(401, "invalid_api_key", sentence, headers=[("WWW-Authenticate", "Bearer")])
+        raise wrong_key() if key else wrong_key("Send your API key as `Authorization: Bearer KEY`.")
     seen_of(request).tenant = tenant
     return tenant
 

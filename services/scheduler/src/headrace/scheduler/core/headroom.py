@@ -26,14 +26,20 @@ class Headroom:
 
     def __init__(self, state: PoolState, commands: Commands) -> None:
         self._state, self._commands = state, commands
-        tiers = state.setting.policy.tiers.items()
-        self._percents = {name: tier.headroom_percent for name, tier in tiers if tier.headroom_percent}
-        self._preemptible = {name for name, tier in tiers if tier.preemptible}
         self._free = self._slots = 0
         self._since: dict[str, int] = {}
-        self._wanted = {name: Wanted() for name in self._percents}
+        self._wanted: dict[str, Wanted] = {}
+        self.adopt()
         self._stopping: dict[str, tuple[HeldAttempt, str]] = {}
         """By request: the attempt that is being stopped, and for which tier."""
+
+    def adopt(self) -> None:
+        """Go by the policy that holds now. A tier that had headroom before keeps what is known of it."""
+        tiers = self._state.setting.policy.tiers.items()
+        self._percents = {name: tier.headroom_percent for name, tier in tiers if tier.headroom_percent}
+        self._preemptible = {name for name, tier in tiers if tier.preemptible}
+        self._wanted = {name: self._wanted.get(name, Wanted()) for name in self._percents}
+        self._since = {name: since for name, since in self._since.items() if name in self._percents}
 
     def begin(self, free: int) -> None:
         """So many slots are free now, before anything is released."""

@@ -12,6 +12,7 @@ from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import pacing
+from headrace.scheduler.core.adopting import adopt
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.barrier_desk import BarrierSent
@@ -131,6 +132,11 @@ class PoolCore:
             state.dues[record.id] = now.boot_ms + left_ms
         pacing.owe(state, state.owed)
         return self._checkpoints.claim()
+
+    def adopt(self, setting: Setting) -> None:
+        """Another policy holds from the next step on."""
+        adopt(self.state, setting)
+        self._headroom.adopt()
 
     def leave(self) -> None:
         """Give the pool up, whoever follows: the next steps end what is begun, until one says `released`."""

@@ -14,7 +14,7 @@ from headrace.contracts.values import Origin
 from headrace.scheduler.core.barrier_desk import BarrierDesk
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.ends_desk import EndsDesk
-from headrace.scheduler.core.setting import Setting, ceilings_of
+from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice, Outputs, Send
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.decisions.when_expired import expires_ms
@@ -144,7 +144,7 @@ class PoolState:
         weights = {name: tenant.weight for name, tenant in setting.policy.tenants.items()}
         accounts = Accounts(tier_shares(setting.policy.tiers), weights)
         partitions, spilled = setting.policy.topics.tenant_partitions, Spilled()
-        queue, ceilings = FairQueue(accounts, spilled), ceilings_of(setting)
+        queue, ceilings = FairQueue(accounts, spilled), Ceilings(*setting.ceilings)
         ceilings.paced, ceilings.goes_on = queue.frozen.pace, queue.frozen.go_on
         return cls(
             setting=setting,

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from headrace.bus.messages import Place
 from headrace.contracts.policy import Policy, PoolPolicy
 from headrace.contracts.topics import TopicKind, TopicNames
-from headrace.scheduler.decisions.is_it_over_its_ceiling import ceiling_of
+from headrace.scheduler.decisions.is_it_over_its_ceiling import Ceiling, ceiling_of
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
-from headrace.scheduler.state.ceilings import Ceilings
 from headrace.scheduler.timings import Timings
 
 
@@ -35,6 +34,13 @@ class Setting:
         """This pool's part of the policy."""
         return self.policy.pools[self.pool]
 
+    @property
+    def ceilings(self) -> tuple[list[Ceiling], dict[str, list[Ceiling]]]:
+        """Those of this pool, and those of each tenant."""
+        tenants = self.policy.tenants.items()
+        of_tenants = {name: [ceiling_of(each) for each in tenant.ceilings] for name, tenant in tenants}
+        return [ceiling_of(each) for each in self.pool_policy.ceilings], of_tenants
+
     def place(self, kind: TopicKind, partition: int = 0) -> Place:
         """A partition of one of this pool's topics, or of a topic that all share."""
         return Place(self.names.of(kind, pool=self.pool), partition)
@@ -59,12 +65,3 @@ class Setting:
         """The name of each request topic -> its tier."""
         names = self.names
         return {names.of(TopicKind.REQUESTS, pool=self.pool, tier=tier): tier for tier in self.policy.tiers}
-
-
-def ceilings_of(setting: Setting) -> Ceilings:
-    """The pool's own ceilings and its tenants', with nothing spent."""
-    tenants = setting.policy.tenants.items()
-    return Ceilings(
-        [ceiling_of(each) for each in setting.pool_policy.ceilings],
-        {name: [ceiling_of(each) for each in tenant.ceilings] for name, tenant in tenants},
-    )

@@ -3,6 +3,7 @@
 Invariant: a counter is settled + in flight, all integers, each charge rounded upwards and taken back exactly.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -40,6 +41,12 @@ class Account:
     def settle(self, spent: int) -> None:
         """What an attempt really spent."""
         self.settled += step_of(spent, self.share)
+
+    def reshare(self, share: Fraction, charges: Iterable[int]) -> None:
+        """It has another share from now on. `charges`: of its attempts in flight, which are taken back at that share too."""
+        if share != self.share:
+            self.share = share
+            self.charged = sum(step_of(cost, share) for cost in charges)
 
     def lift_to(self, floor: int) -> None:
         """Credit doesn't survive idling: raise the counter to at least this."""

@@ -4,7 +4,8 @@ Used by the fair queue and the core. Invariant: a counter is settled + in flight
 by the lift on becoming backlogged, so that it is a fold over `attempts`; tiers' and tenants' survive a change of owner.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -120,6 +121,26 @@ class Accounts:
     def lift_tier(self, tier: str) -> None:
         """A tier becomes backlogged: S = max(S, v)."""
         self.tiers[tier].account.lift_to(self.virtual_time)
+
+    def adopt(
+        self,
+        shares: Mapping[str, Fraction],
+        weights: Mapping[str, int],
+        charges: Iterable[tuple[str, str, int]],
+    ) -> None:
+        """Tiers and tenants have other shares from now on. `charges`: tier, tenant and charge of all that is in flight.
+
+        What was settled stays: it is what a new owner with these shares would begin with.
+        """
+        self._weights = weights
+        of_tier, of_tenant = defaultdict[str, list[int]](list), defaultdict[tuple[str, str], list[int]](list)
+        for tier, tenant, charge in charges:
+            of_tier[tier].append(charge)
+            of_tenant[tier, tenant].append(charge)
+        for name, accounts in self.tiers.items():
+            accounts.account.reshare(shares[name], of_tier[name])
+            for tenant, account in accounts.tenants.items():
+                account.reshare(Fraction(self.weight_of(tenant)), of_tenant[name, tenant])
 
     def forget_idle(self, backlogged: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
         """Drop the counters that the lift would replace anyway; yields who was forgotten."""

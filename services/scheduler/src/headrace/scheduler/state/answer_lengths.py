@@ -83,7 +83,8 @@ class AnswerLengths:
     """The histograms. `default`: tokens of an answer of a model that nothing is known of yet."""
 
     def __init__(self, default: int, most_sorts: int = MOST_SORTS) -> None:
-        self._prior, self._most = Length(default, default), most_sorts
+        self._most = most_sorts
+        self.begin_with(default)
         self._of: OrderedDict[Alike | str, _Histogram] = OrderedDict()
 
     def __len__(self) -> int:
@@ -101,6 +102,10 @@ class AnswerLengths:
             self._of.move_to_end(sort)
         while len(self._of) > self._most:
             self._of.popitem(last=False)
+
+    def begin_with(self, default: int) -> None:
+        """So long is an answer of a model that nothing is known of, from now on."""
+        self._prior = Length(default, default)
 
     def of(self, alike: Alike) -> Length:
         """Its own sort's; with fewer than 20 answers that of the model, and then the default."""

@@ -35,13 +35,21 @@ def _counts(ceiling: Ceiling, tokens: int) -> int:
     return tokens if ceiling.spent is Spent.TOKENS else 1
 
 
+def _with_any(
+    pool: Sequence[Ceiling], tenants: Mapping[str, Sequence[Ceiling]]
+) -> dict[Whose, Sequence[Ceiling]]:
+    """Those who have any."""
+    found: dict[Whose, Sequence[Ceiling]] = {name: each for name, each in tenants.items() if each}
+    if pool:
+        found[None] = pool
+    return found
+
+
 class Ceilings:
     """All of a pool. `boot_ms` is now, in each call; times passed in and out are ms since boot."""
 
     def __init__(self, pool: Sequence[Ceiling], tenants: Mapping[str, Sequence[Ceiling]]) -> None:
-        self._of: dict[Whose, Sequence[Ceiling]] = {name: each for name, each in tenants.items() if each}
-        if pool:
-            self._of[None] = pool
+        self._of = _with_any(pool, tenants)
         self._meters: dict[Whose, _Meter] = {}
         self._opening: list[tuple[int, str]] = []
         self.closed: dict[Whose, int] = {}
@@ -52,6 +60,20 @@ class Ceilings:
         self.paced: Callable[[str], None] = lambda _: None
         self.goes_on: Callable[[str], None] = lambda _: None
         """Told of each tenant that is over a ceiling from now on, and of each that no longer is."""
+
+    def adopt(
+        self, pool: Sequence[Ceiling], tenants: Mapping[str, Sequence[Ceiling]], *, boot_ms: int
+    ) -> None:
+        """Others hold from now on. What is owed of one that counts the same in the same time is owed on."""
+        owed = {whose: (self.debts(whose, boot_ms), self.through_of(whose)) for whose in self._meters}
+        self._of, self._meters = _with_any(pool, tenants), {}
+        self.changed.update(owed)
+        for whose in [each for each in self.closed if each not in self._of]:
+            del self.closed[whose]
+            if whose is not None:
+                self.goes_on(whose)
+        for whose, (debts, through) in owed.items():
+            self.owe(whose, debts, through, boot_ms)
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -139,8 +161,10 @@ class Ceilings:
         for whose, meter in list(self._meters.items()):
             if max(meter.due_us) <= boot_ms * _MS and whose not in self.closed:
                 del self._meters[whose]
-                self.changed.discard(whose)
-                yield whose
+                self.changed.add(whose)
+        for whose in sorted(self.changed - set(self._meters), key=lambda each: each or ""):
+            self.changed.discard(whose)
+            yield whose
 
     def wait_ms(self, tenant: str, requests: int, tokens: int, boot_ms: int) -> int:
         """How long ceilings alone keep one back that has so many of its tenant's before it, each of so many tokens."""

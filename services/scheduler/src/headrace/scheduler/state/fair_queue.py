@@ -106,6 +106,13 @@ class FairQueue(Backlogs):
                 queue.heap = [(self._accounts.of(tier, name).value, name) for name in queue.tenants]
                 heapify(queue.heap)
 
+    def weights_changed(self) -> None:
+        """Tenants have other weights, and so other counters."""
+        for name, tier in self._tiers.items():
+            tier.weight = sum(map(self._accounts.weight_of, tier.tenants))
+            tier.heap = [(self._accounts.of(name, each).value, each) for each in tier.tenants]
+            heapify(tier.heap)
+
     def touch_flow(self, tier: str, tenant: str, flow: int) -> None:
         """A flow's counter has moved: another may be next, and have to be read again."""
         queue = self._tiers[tier].tenants.get(tenant)

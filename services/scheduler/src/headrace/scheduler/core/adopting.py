@@ -1,0 +1,20 @@
+"""Lets another policy hold for an owned pool, between two steps. Called by PoolCore.
+
+Invariant: afterwards everything is as it would be for a new owner with this policy, but for what was learnt, which stays: so
+a change in place and a restart come to the same. What waits keeps its order and its times.
+"""
+
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.setting import Setting
+from headrace.scheduler.decisions.pick_next import tier_shares
+
+
+def adopt(state: PoolState, setting: Setting) -> None:
+    """`setting` differs in its policy alone, and that in nothing that needs a restart (contracts.policy_changes)."""
+    state.setting = setting
+    weights = {name: tenant.weight for name, tenant in setting.policy.tenants.items()}
+    charges = ((held.tier, held.tenant, held.charge) for held in state.held.all())
+    state.accounts.adopt(tier_shares(setting.policy.tiers), weights, charges)
+    state.queue.weights_changed()
+    state.lengths.begin_with(setting.pool_policy.default_max_tokens)
+    state.ceilings.adopt(*setting.ceilings, boot_ms=state.now.boot_ms)
