@@ -7,9 +7,12 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.control_log import ControlLog
+from headrace.scheduler.core.falling_back import FallingBack
 from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.rerouting import Rerouting
-from headrace.scheduler.decisions import may_reroute
+from headrace.scheduler.decisions import may_reroute, which_fallback
+from headrace.scheduler.decisions.which_fallback import There
+from headrace.scheduler.state.elsewhere import Elsewhere
 from headrace.scheduler.state.pending import Cancels
 from headrace.scheduler.state.rerouted import Reroute, Rerouted
 from headrace.scheduler.state.tracked import Tracked
@@ -90,6 +93,33 @@ def passed_on_for_ever(patches: Patches) -> None:
     patches.set(may_reroute, "MOST_HOPS", 10**9)
 
 
+def it_waits_as_long_there(patches: Patches) -> None:
+    patches.set(which_fallback, "PASSING_MS", -(10**9))
+
+
+def who_was_sent_takes_no_room(patches: Patches) -> None:
+    patches.set(Elsewhere, "sent", lambda *_given: None)
+
+
+def a_closed_pool_is_open(patches: Patches) -> None:
+    right = Elsewhere._of
+
+    def of(self: Elsewhere, *given: Any) -> There:
+        return right(self, *given)._replace(takes=True, wait_ms=0)
+
+    patches.set(Elsewhere, "_of", of)
+
+
+def looked_at_only_after_it_was_released(patches: Patches) -> None:
+    right = FallingBack.turn
+
+    def turn(self: FallingBack) -> None:
+        self._state.arrived = []
+        right(self)
+
+    patches.set(FallingBack, "turn", turn)
+
+
 REROUTES = (
     Mutant(
         "a request is finished before it stands in the other pool's log",
@@ -144,5 +174,29 @@ REROUTES = (
         "three hops at most",
         passed_on_for_ever,
         "test_rerouting::test_nobody_goes_where_it_was_or_nobody_is_or_too_often",
+    ),
+    Mutant(
+        "a request goes where it waits as long",
+        "a fallback shortens a wait, by more than going there takes",
+        it_waits_as_long_there,
+        "test_fallbacks::test_who_would_wait_too_long_goes_where_the_wait_is_shorter",
+    ),
+    Mutant(
+        "who was sent to a fallback takes no room there",
+        "those who go at once don't all find the same free place",
+        who_was_sent_takes_no_room,
+        "test_fallbacks::test_who_is_sent_counts_until_it_must_be_in_the_owners_word",
+    ),
+    Mutant(
+        "requests go to a pool without backends",
+        "nobody goes to a pool that is frozen, full, silent or without backends",
+        a_closed_pool_is_open,
+        "test_fallbacks::test_nobody_goes_to_a_pool_whose_owner_is_silent_or_that_has_no_backend",
+    ),
+    Mutant(
+        "what is too long is looked at only once it was released",
+        "each request is looked at before it can be released",
+        looked_at_only_after_it_was_released,
+        "test_fallbacks::test_what_is_too_long_goes_before_a_worker_gets_it",
     ),
 )

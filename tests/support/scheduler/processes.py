@@ -5,7 +5,7 @@ Whole histories with faults are tests/simulation.
 
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.newest import newest_of_each_key
-from headrace.bus.ports import START, Run, RunRead
+from headrace.bus.ports import END, START, Run, RunRead
 from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
@@ -68,13 +68,16 @@ class SimScheduler:
         self.epoch, self.sender = world.producer_epochs[self.state_log], Sender(world)
         records = read_state(newest_of_each_key(world.logs[self.state_log]))
         self.core = PoolCore(restore(self.setting, records))
-        self.at = {p: 0 if at == START else at for p, at in self.core.positions().items()}
+        self.at = {where: self._offset(where, at) for where, at in self.core.positions().items()}
         self.stalled = dict.fromkeys(self.at, 0)
         self.paused: set[Place] = set()
         self.asked: tuple[int, tuple[Place, ...]] | None = None
         self.runs: list[Run] = []
         self.commit: tuple[int, list[Message]] | None = (world.now_ms, self.core.claim(world.now))
         self.claimed = False
+
+    def _offset(self, where: Place, position: int) -> int:
+        return {START: 0, END: len(self.world.logs[where])}.get(position, position)
 
     def _own(self, core: PoolCore) -> None:
         committed = self._committed()

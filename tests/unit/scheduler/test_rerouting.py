@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from headrace.bus.messages import Place
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.policy import Policy, PoolPolicy
+from headrace.contracts.policy import Policy
 from headrace.contracts.requests import MOST_HOPS, RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
-from headrace.scheduler.decisions.may_reroute import may_reroute, model_there
+from headrace.scheduler.decisions.may_reroute import may_reroute
 from tests.support.scheduler.pure import NAMES
 from tests.support.scheduler.two_pools import AWAY, HOME, PARTITION, THIRD, ObedientWorker, TwoPools
 
@@ -219,15 +219,6 @@ def test_nobody_goes_where_it_was_or_nobody_is_or_too_often(
     record = msgspec.structs.replace(RECORD, pool=pool, hop=len(through), through=tuple(through))
     may = may_reroute(record, to, set("abcdef"), was_tried=was_tried)
     assert may == (not was_tried and to in set("abcdef") - set(been_in) and len(through) < MOST_HOPS)
-
-
-def test_the_other_pools_name_for_a_model_is_the_same_or_the_only_or_the_wanted_one() -> None:
-    two, one = PoolPolicy(models={"a": "x", "b": "y"}), PoolPolicy(models={"a": "x", "b": "x"})
-    assert model_there(two, "y") == "y"
-    assert model_there(two, "z") is None
-    assert model_there(one, "z") == "x"
-    assert model_there(two, "y", "a") == "x"
-    assert model_there(two, "y", "c") is None
 
 
 def test_a_pool_that_the_policy_lost_keeps_what_was_to_go_there() -> None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from headrace.contracts.durations import parse, render
+from headrace.contracts.fallbacks import Fallback, mistakes_in_fallbacks
 from headrace.contracts.topics import TopicCounts
 from headrace.contracts.values import Name
 
@@ -84,6 +85,7 @@ class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The backends that serve these models. `models` maps the name that callers use to the name the backend knows.
 
     `ceilings`: what all of them together are given at most, as hosted APIs allow it.
+    `context_length`: the most tokens that prompt and answer may have together; None: not told.
     """
 
     models: dict[Name, Name]
@@ -91,13 +93,16 @@ class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 4
     default_max_tokens: Annotated[int, Meta(ge=1)] = 256
     ceilings: Ceilings = ()
+    context_length: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is served: weight among tenants, API keys as SHA-256 hex digests, and the tiers it may use.
 
     `retry_percent` of its attempts in the last minute, and `retry_minimum` besides, may be retries. `ceilings`: what it may
-    spend at most, in each pool; what is over them waits.
+    spend at most, in each pool; what is over them waits. `fallbacks` false: its requests stay in the pool that they came
+    into.
     """
 
     weight: Weight = 1
@@ -107,6 +112,7 @@ class TenantPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     retry_percent: Percent = 20
     retry_minimum: Annotated[int, Meta(ge=0, le=1_000_000)] = 60
     ceilings: Ceilings = ()
+    fallbacks: bool = True
 
 
 class TopicPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -200,7 +206,7 @@ def mistakes_in(policy: Policy) -> list[str]:
             found.append(f"tenants.{name}.default_tier: {tenant.default_tier!r} is not among its tiers")
     if policy.topics.min_insync_replicas > policy.topics.replication_factor:
         found.append("topics.min_insync_replicas: greater than topics.replication_factor")
-    return found
+    return found + mistakes_in_fallbacks(policy.pools)
 
 
 def _mistaken_ceilings(policy: Policy) -> Iterator[str]:
@@ -224,7 +230,13 @@ def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
     for kind in ("pools", "tenants"):
         if isinstance(tables := document.get(kind), dict):
             converted[kind] = {
-                name: _with_ceilings(table, f"{kind}.{name}") for name, table in tables.items()
+                name: _with_each(
+                    _with_each(table, "ceilings", "per", f"{kind}.{name}"),
+                    "fallbacks",
+                    "wait_above",
+                    f"{kind}.{name}",
+                )
+                for name, table in tables.items()
             }
     if isinstance(tiers, dict):
         converted["tiers"] = {
@@ -235,14 +247,15 @@ def _with_durations(document: dict[str, Any]) -> dict[str, Any]:
     return converted
 
 
-def _with_ceilings(table: object, place: str) -> object:
-    if not isinstance(table, dict) or not isinstance(ceilings := table.get("ceilings"), list):
+def _with_each(table: object, key: str, duration: str, place: str) -> object:
+    """A table with this duration in each member of the list under a key."""
+    if not isinstance(table, dict) or not isinstance(members := table.get(key), list):
         return table
     return {
         **table,
-        "ceilings": [
-            _with_duration(ceiling, "per", f"{place}.ceilings[{number}]")
-            for number, ceiling in enumerate(ceilings)
+        key: [
+            _with_duration(member, duration, f"{place}.{key}[{number}]")
+            for number, member in enumerate(members)
         ],
     }
 

@@ -191,11 +191,12 @@ class PoolLoop:
         self._component.not_ready(why)
 
     def _lost_a_position(self, place: Place, position: int, why: str) -> None:
-        """`workers` is read from its beginning, which moves on by the hour, and `state` tells by itself who owns the pool: of
-        both a new reading is as good as the old one. Of any other log something is missing that nobody can make up for.
+        """`workers` is read from its beginning, which moves on by the hour, `state` tells by itself who owns the pool, and of
+        `queue-state` only what is new matters: a new reading of these is as good as the old one. Of any other log something
+        is missing that nobody can make up for.
         """
-        places = self._setting.place(TopicKind.WORKERS), self._setting.place(TopicKind.STATE)
-        if place in places:
+        kinds = (TopicKind.WORKERS, TopicKind.STATE, TopicKind.QUEUE_STATE)
+        if place in [self._setting.place(kind) for kind in kinds]:
             self._stand_by(why)
             return
         where = f"{place.topic}/{place.partition}"

@@ -181,8 +181,11 @@ class Intake:
             self._returning.end(tracked, kind)
         elif tracked.due_boot_ms > self._state.now.boot_ms:
             self._returning.wait_until_due(tracked)
-        elif not self._spilling.spills(tracked):
-            self._returning.wait(tracked)
+        else:
+            if not self._spilling.spills(tracked):
+                self._returning.wait(tracked)
+            if self._state.setting.pool_policy.fallbacks:
+                self._state.arrived.append(tracked.id)
 
     def _charge_flow(self, tracked: Tracked, held: HeldAttempt) -> None:
         """Another owner released it: now its key is known."""

@@ -23,6 +23,7 @@ from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.estimating import Estimating
+from headrace.scheduler.core.falling_back import FallingBack
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.gates_now import GatesNow
@@ -77,25 +78,25 @@ class PoolCore:
             state, returning, self._commands, self._endings,
             ticking=self._ticking, reconciling=self._reconciling, holding=self._holding,
         )  # fmt: skip
-        self._rates = Rates(state)
-        self._telling = Telling(state, self._rates)
+        self._rates = rates = Rates(state)
+        self._telling = Telling(state, rates)
         dispatching = Dispatching(state, self._commands, estimating, self._holding)
-        quarantine = Quarantine(state, dispatching)
-        self._headroom = Headroom(state, self._commands)
+        quarantine, self._headroom = Quarantine(state, dispatching), Headroom(state, self._commands)
         self._releasing = Releasing(
             state, self._commands, self._endings, returning=returning, quarantine=quarantine,
             dispatching=dispatching, headroom=self._headroom, holding=self._holding,
             estimating=estimating,
         )  # fmt: skip
-        self._checkpoints = Checkpoints(state)
-        self._leaving = Leaving(state, self._endings, self._checkpoints)
-        self.rerouting = Rerouting(state, self._finishing, returning, self._checkpoints)
+        self._checkpoints = checkpoints = Checkpoints(state)
+        self._leaving = Leaving(state, self._endings, checkpoints)
+        self.rerouting = Rerouting(state, self._finishing, returning, checkpoints)
+        self._falling_back = FallingBack(state, self.rerouting, estimating, rates)
         self._control = self._control_log(estimating, quarantine)
         self._gate, self._when_to_trim = Gate(state, self._ticking), WhenToTrim(state)
         self._greater_seen_ms: int | None = None
         self._unfinished = False
-        self._kinds = (self._attempts.read, self._control.read, self._intake.read, self._workers.read)
-        self._order = _order_of(state.setting)
+        folds = self._attempts, self._control, self._intake, self._workers, self._falling_back
+        self._kinds, self._order = [each.read for each in folds], _order_of(state.setting)
 
     def _control_log(self, estimating: Estimating, quarantine: Quarantine) -> ControlLog:
         """With what answers queries from all others."""
@@ -116,7 +117,7 @@ class PoolCore:
             setting.place(TopicKind.CONTROL): state.control_read,
             setting.place(TopicKind.WORKERS): state.workers_read or START,
         }
-        return {**attempts, **requests, **wires}
+        return {**attempts, **requests, **wires, **self._falling_back.places()}
 
     def to_compare(self) -> set[Place]:
         """Where the record before the position tells, by its leader, whether the log is still the one that was read."""
@@ -216,6 +217,7 @@ class PoolCore:
             return
         self.state.ceilings.turn(self.state.now.boot_ms)
         self._releasing.expire()
+        self._falling_back.turn()
         self._control.turn()
         self._when_to_trim.due()
         self._unfinished = self._releasing.release()
@@ -292,7 +294,6 @@ def _order_of(setting: Setting) -> dict[str, int]:
     """In which order the topics' records are taken in; `attempts` first: a report without an attempt was written after that
     attempt's outcome.
     """
-    first, second, last = (
-        setting.place(kind).topic for kind in (TopicKind.ATTEMPTS, TopicKind.CONTROL, TopicKind.WORKERS)
-    )
-    return {first: 0, second: 1, **dict.fromkeys(setting.request_topics(), 2), last: 3}
+    kinds = {TopicKind.ATTEMPTS: 0, TopicKind.CONTROL: 1, TopicKind.WORKERS: 3, TopicKind.QUEUE_STATE: 4}
+    order = {setting.place(kind).topic: number for kind, number in kinds.items()}
+    return order | dict.fromkeys(setting.request_topics(), 2)

@@ -110,6 +110,8 @@ class PoolState:
     speeds: Speeds = field(default_factory=Speeds)
     cancels: Cancels = field(default_factory=Cancels)
     bulk_cancels: BulkCancels = field(default_factory=BulkCancels)
+    arrived: list[str] = field(default_factory=list)
+    """Ids of those that have come to wait in this step, where the policy knows other pools for them."""
     reroutes: dict[str, Reroute] = field(default_factory=dict)
     """By id, those on their way to other pools."""
     rerouted: Rerouted = field(default_factory=Rerouted)

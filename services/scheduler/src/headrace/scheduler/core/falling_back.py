@@ -1,0 +1,132 @@
+"""Looks for requests that are better served by another pool, by the policy's fallbacks. Driven by PoolCore.
+
+Each request is looked at as it arrives, before it can be released, and what waits in memory each second. Invariant: it only
+ever asks for a reroute; a pool without fallbacks looks at nothing, and where one pool is all there is nothing is read.
+"""
+
+from collections import defaultdict
+from itertools import islice
+
+from headrace.bus.messages import Place, Received
+from headrace.bus.ports import END
+from headrace.contracts.codec import UndecodableError, decode
+from headrace.contracts.fallbacks import Fallback, model_there
+from headrace.contracts.observations import QueueState
+from headrace.contracts.policy import TenantPolicy
+from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.estimating import Estimating
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.rates import Rates
+from headrace.scheduler.core.rerouting import Rerouting
+from headrace.scheduler.decisions.estimate_wait import wait_ms
+from headrace.scheduler.decisions.which_fallback import Here, which_fallback
+from headrace.scheduler.state.elsewhere import Elsewhere
+from headrace.scheduler.state.tracked import Phase, Tracked
+
+_EACH_MS = 1_000
+_LOOKS = 2_000
+_ANYBODY = TenantPolicy()
+
+
+class FallingBack:
+    """The policy's fallbacks of one pool."""
+
+    def __init__(self, state: PoolState, rerouting: Rerouting, estimating: Estimating, rates: Rates) -> None:
+        self._state, self._rerouting = state, rerouting
+        self._estimating, self._rates = estimating, rates
+        self._elsewhere = Elsewhere()
+        self._looked_ms = self._had_slots_ms = -(10**12)
+
+    @property
+    def _fallbacks(self) -> tuple[Fallback, ...]:
+        """As the policy says now."""
+        return self._state.setting.pool_policy.fallbacks
+
+    def places(self) -> dict[Place, int]:
+        """What to read for it, and from where."""
+        place = self._state.setting.place(TopicKind.QUEUE_STATE)
+        return {place: END} if len(self._state.setting.policy.pools) > 1 else {}
+
+    def read(self, received: Received) -> None:
+        """One record of `queue-state`: what isn't the word of an owner on a pool that matters is passed over."""
+        pool, _, _ = (received.key or b"").decode(errors="replace").partition("/")
+        if all(pool != fallback.pool for fallback in self._fallbacks):
+            return
+        try:
+            record = decode(TopicKind.QUEUE_STATE, received.header)
+        except UndecodableError:
+            return
+        if isinstance(record, QueueState):
+            self._elsewhere.hear(record, self._state.now)
+
+    def turn(self) -> None:
+        """Look at those who came, and each second at those who wait. Call past the gate, before anything is released."""
+        state = self._state
+        if not self._fallbacks:
+            return
+        self._note_slots()
+        arrived, state.arrived = state.arrived, []
+        for request_id in arrived:
+            tracked = state.tracked.look(request_id)
+            if tracked is not None and tracked.phase is Phase.WAITING:
+                backlog = state.queue.backlog(tracked.record.tier, tracked.record.tenant).cost
+                self._consider(tracked, max(0, backlog - tracked.charge))
+        if state.now.boot_ms - self._looked_ms >= _EACH_MS:
+            self._looked_ms = state.now.boot_ms
+            self._look()
+
+    def _look(self) -> None:
+        """At what waits in memory, in each tenant's order: whoever goes makes room for those behind it."""
+        queues: defaultdict[tuple[str, str], list[Tracked]] = defaultdict(list)
+        waiting = (each for each in self._state.tracked.values() if each.phase is Phase.WAITING)
+        for tracked in islice(waiting, _LOOKS):
+            queues[tracked.record.tier, tracked.record.tenant].append(tracked)
+        for queue in queues.values():
+            ahead = 0
+            for tracked in sorted(queue, key=lambda each: each.order):
+                if not self._consider(tracked, ahead):
+                    ahead += tracked.charge
+
+    def _consider(self, tracked: Tracked, ahead: int) -> bool:
+        """Whether it goes. `ahead`: the cost of what of its tenant runs before it."""
+        state, record = self._state, tracked.record
+        if (
+            not self._rerouting.room
+            or not state.setting.policy.tenants.get(record.tenant, _ANYBODY).fallbacks
+        ):
+            return False
+        possible = [each for each in self._fallbacks if self._rerouting.may(tracked, each.pool)]
+        if not possible:
+            return False
+        pools = state.setting.policy.pools
+        contexts = {each.pool: pools[each.pool].context_length for each in possible}
+        there = self._elsewhere.of_tier(record.tier, contexts, state.now)
+        fallback = which_fallback(record, possible, self._here(tracked, ahead), there, state.now.wall_ms)
+        if fallback is None:
+            return False
+        model = model_there(pools[fallback.pool].models, record.model, fallback.model)
+        whole = state.tracked.get(tracked.id)  # a spilled one was only looked at
+        if model is None or whole is None or not self._rerouting.begin(whole, fallback.pool, model):
+            return False
+        self._elsewhere.sent(fallback.pool, record.tier, whole.charge, state.now)
+        return True
+
+    def _here(self, tracked: Tracked, ahead: int) -> Here:
+        state, record = self._state, tracked.record
+        takes = self._estimating.time_of(record)
+        return Here(
+            waited_ms=max(0, state.now.wall_ms - record.accepted_ms),
+            wait_ms=wait_ms(ahead, tracked.charge, self._rates.of_tenant(record.tier, record.tenant)),
+            without_ms=state.now.boot_ms - self._had_slots_ms,
+            answer_ms=None if takes is None else takes.answer_ms,
+            cost=tracked.charge,
+            context_length=state.setting.pool_policy.context_length,
+        )
+
+    def _note_slots(self) -> None:
+        state = self._state
+        reports = (worker.report for worker in state.workers.live.values())
+        has = any(report.healthy and report.limit and not report.draining for report in reports)
+        # an owner that has just come knows of no backend only since then
+        since_ms = state.now.boot_ms if has else max(self._had_slots_ms, state.claimed.boot_ms)
+        self._had_slots_ms = since_ms
