@@ -40,9 +40,12 @@ def scheduler(headrace: CommandLine, errors: Path) -> Iterator[None]:
         assert made.returncode == 0
 
 
-def test_an_operator_looks_into_a_queue_and_cancels_what_fits(
-    kafka: str, prefix: str, tmp_path: Path
-) -> None:
+def priorities(found: Any) -> dict[str, int]:
+    """Of those that were named."""
+    return {each["id"]: each.get("priority", 0) for each in found["requests"]}
+
+
+def test_an_operator_looks_into_a_queue_and_orders_what_fits(kafka: str, prefix: str, tmp_path: Path) -> None:
     headrace, policy = CommandLine(), tmp_path / "policy.toml"
     policy.write_text(POLICY)
     shared = {"kafka": kafka, "prefix": prefix, "policy": str(policy)}
@@ -87,6 +90,24 @@ def test_an_operator_looks_into_a_queue_and_cancels_what_fits(
         assert "goes on" in ordered("thaw", "small", "--tenant", "a", "--tier", "batch")
         assert "nobody is held back" in ordered("frozen", "small")
 
+        assert "name what to reprioritise" in ordered("reprioritise", "small", "--priority", "5")
+        first = ("reprioritise", "small", "--id", of_a[-1], "--priority", "5")
+        assert "nothing was done: --yes changes their priority" in ordered(*first)
+        assert priorities(listed()) == dict.fromkeys((*of_a, *of_b), 0)
+        assert "they have priority 5 now" in ordered(*first, "--yes")
+        assert priorities(listed())[of_a[-1]] == 5
+
+    with scheduler(headrace, tmp_path / "errors"):
+        newer = pool.submit(1)
+        eventually(
+            lambda: isinstance(found := listed(), dict) and found["queued"] == 9, "all are read", PATIENCE
+        )
+        assert priorities(listed()) == {**dict.fromkeys((*of_a, *of_b, *newer), 0), of_a[-1]: 5}
+        assert "they have priority -3 now" in ordered(
+            "reprioritise", "small", "--tenant", "a", "--priority", "-3", "--yes"
+        )
+        assert priorities(listed()) == {**dict.fromkeys(of_b, 0), **dict.fromkeys((*of_a, *newer), -3)}
+
         def cancel(*options: str) -> Any:
             done = headrace.run("queue", "cancel", "small", *options)
             return done.stdout if done.returncode == 0 else done.stderr
@@ -94,14 +115,14 @@ def test_an_operator_looks_into_a_queue_and_cancels_what_fits(
         assert "name what to cancel" in cancel("--yes")
         assert "takes no filter beside it" in cancel("--yes", "--all", "--tenant", "a")
         dry = cancel("--tenant", "a")
-        assert "5 wait and 0 run in small that fit" in dry
+        assert "6 wait and 0 run in small that fit" in dry
         assert "nothing was done" in dry
-        assert listed()["queued"] == 8
+        assert listed()["queued"] == 9
         assert "they were cancelled" in cancel("--tenant", "a", "--yes")
         assert listed()["queued"] == 3
         assert "0 wait and 0 run" in cancel("--tenant", "a", "--yes"), "once more does no harm"
-        eventually(lambda: len(pool.results_read()) >= 5, "their ends", PATIENCE)
+        eventually(lambda: len(pool.results_read()) >= 6, "their ends", PATIENCE)
         ended = pool.results_read()
-        assert {each.id for each in ended} == set(of_a)
+        assert {each.id for each in ended} == {*of_a, *newer}
         assert {each.failure and each.failure.kind for each in ended} == {FailureKind.CANCELLED_BY_OPERATOR}
     pool.close()

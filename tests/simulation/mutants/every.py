@@ -22,6 +22,7 @@ from tests.simulation.mutants.limits import LIMITS
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
+from tests.simulation.mutants.priorities import PRIORITIES
 from tests.simulation.mutants.reports import REPORTS
 from tests.simulation.mutants.reroutes import REROUTES
 from tests.simulation.mutants.retries import RETRIES
@@ -52,6 +53,7 @@ EVERY: tuple[Mutant, ...] = (
     *REROUTES,
     *HELD_BACK,
     *CEILINGS,
+    *PRIORITIES,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

@@ -10,7 +10,8 @@ from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import KeptText
-from headrace.contracts.values import Count, Name, Origin, Port16, WallMs
+from headrace.contracts.selections import Selection
+from headrace.contracts.values import Count, Name, Origin, Port16, Priority, WallMs
 
 
 class Ownership(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="ownership"):
@@ -174,6 +175,16 @@ class Paced(Struct, frozen=True, kw_only=True, tag="paced"):
     debts: dict[str, Debt]
 
 
+class Reprioritised(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="reprioritised"):
+    """Key `reprioritised/{offset}`: an operator's order that stands at this offset of `control`, kept until all that stands
+    before the ends that it names is finished: a request that is read again gets its priority again.
+    """
+
+    offset: Count
+    selection: Selection
+    priority: Priority
+
+
 class Forgotten(Struct, frozen=True, kw_only=True, tag="forgotten"):
     """Under the key of a part that no longer matters, in place of it: compaction keeps the last."""
 
@@ -194,5 +205,6 @@ StateRecord = (
     | Rerouted
     | Frozen
     | Paced
+    | Reprioritised
     | Forgotten
 )

@@ -5,7 +5,7 @@ from msgspec import Struct
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.explanations import Quote
 from headrace.contracts.selections import Find, Selection
-from headrace.contracts.values import Count, Mark, Name, Port16, TopicName, WallMs
+from headrace.contracts.values import Count, Mark, Name, Port16, Priority, TopicName, WallMs
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
@@ -67,6 +67,15 @@ class CancelMatching(Struct, frozen=True, omit_defaults=True, kw_only=True, tag=
     before_ms: WallMs
 
 
+class Reprioritise(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="reprioritise"):
+    """An operator gives all requests that fit this priority among their tenant's own, at whatever stage they are. The
+    selection says before which offsets they stand; of several orders that mean a request the newest counts.
+    """
+
+    selection: Selection
+    priority: Priority
+
+
 class Freeze(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="freeze"):
     """An operator holds back all requests of a tier, of a tenant, or of a tenant in a tier; neither given: of the pool. Until
     Thaw names the same.
@@ -91,6 +100,7 @@ ControlRecord = (
     | UndrainWorker
     | MovePool
     | CancelMatching
+    | Reprioritise
     | Freeze
     | Thaw
 )

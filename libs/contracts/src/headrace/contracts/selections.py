@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from headrace.contracts.values import Count, Mark, Name, TopicName, WallMs
+from headrace.contracts.values import Count, Mark, Name, Priority, TopicName, WallMs
 
 MOST_FOUND = 200
 """Requests named in one answer: the oldest of those that fit."""
@@ -39,10 +39,11 @@ class Selection(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Find(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Which requests fit? `most`: so many are to be named."""
+    """Which requests fit? `most`: so many are to be named. `priority`: and how many of them have another one?"""
 
     selection: Selection
     most: Annotated[int, Meta(ge=0, le=MOST_FOUND)] = 0
+    priority: Priority | None = None
 
 
 class FoundRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -61,10 +62,12 @@ class FoundRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class Found(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How many fit, of those that the owner has read; `requests` are the oldest of them. `unread_partitions`: so many
-    request partitions that may hold more of them aren't read at present, since their window is full.
+    request partitions that may hold more of them aren't read at present, since their window is full. `of_other_priority`:
+    so many have another priority than was asked for.
     """
 
     queued: Count
     running: Count
     requests: Annotated[tuple[FoundRequest, ...], Meta(max_length=MOST_FOUND)] = ()
     unread_partitions: Count = 0
+    of_other_priority: Count | None = None

@@ -9,6 +9,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from headrace.cli.log_reading import Logs
+from headrace.cli.queue_filters import older
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import Query
 from headrace.contracts.durations import render
@@ -29,10 +30,14 @@ class Looked(NamedTuple):
     owner_ms: int
 
 
-def ask(logs: Logs, pool: str, selection: Selection, most: int, within: timedelta) -> Looked:
-    """What the owner found. Raises Trouble where it says nothing in time, or doesn't know the question."""
+def ask(
+    logs: Logs, pool: str, selection: Selection, most: int, within: timedelta, priority: int | None = None
+) -> Looked:
+    """What the owner found, and how many of them have another priority than this. Raises Trouble where it says nothing
+    in time, or doesn't know the question.
+    """
     nonce = token_hex(16)
-    find = Find(selection=selection, most=most)
+    find = Find(selection=selection, most=most, priority=priority)
     answer = _answer(logs, pool, Query(id=nonce, nonce=nonce, gateway=_GATEWAY, find=find), within)
     if answer.found is None:
         raise _too_old(pool)
@@ -52,6 +57,13 @@ def ask_why(logs: Logs, pool: str, request_id: str, within: timedelta) -> Answer
     if answer.why is None:
         raise _too_old(pool)
     return answer
+
+
+def of_age(
+    logs: Logs, pool: str, selection: Selection, age: timedelta | None, within: timedelta
+) -> Selection:
+    """Of these what is older than this, if an age is given, by the owner's clock. Raises Trouble as above."""
+    return selection if age is None else older(selection, age, ask_the_time(logs, pool, within))
 
 
 def _answer(logs: Logs, pool: str, query: Query, within: timedelta) -> Answer:
@@ -84,6 +96,20 @@ def await_none(logs: Logs, pool: str, selection: Selection, within: timedelta) -
             raise Trouble(
                 f"after {render(within)} {left}{unread}; the order stands, and the owner of {pool} goes on with it: "
                 "see `headrace queue ls`"
+            )
+        sleep(_LOOK_AGAIN_S)
+
+
+def await_priority(logs: Logs, pool: str, selection: Selection, priority: int, within: timedelta) -> None:
+    """Wait until all that the owner has read, and that fit, have this priority. Raises Trouble where some don't in time."""
+    began = monotonic()
+    while (others := ask(logs, pool, selection, 0, within, priority).found.of_other_priority) != 0:
+        if others is None:
+            raise _too_old(pool)
+        if monotonic() - began > within.total_seconds():
+            raise Trouble(
+                f"after {render(within)} {others} have another priority; unless the log of the owner of {pool} says that too "
+                "many orders stand it goes on with it: see `headrace queue ls`"
             )
         sleep(_LOOK_AGAIN_S)
 

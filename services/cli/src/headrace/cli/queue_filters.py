@@ -88,6 +88,15 @@ def until(selection: Selection, ends: Mapping[Place, int]) -> Selection:
     return msgspec.structs.replace(selection, stands_before=by_topic)
 
 
+def refuse_all(what: str, everything: bool, *filters: str | None) -> None:
+    """Raises Trouble unless either filters are given or all is meant in so many words."""
+    named = any(each is not None for each in filters)
+    if not named and not everything:
+        raise Trouble(f"no filter is given: name what to {what}, such as --tenant NAME, or say --all")
+    if named and everything:
+        raise Trouble("--all takes no filter beside it")
+
+
 def patience_of(within: str) -> timedelta:
     """How long to wait. Raises Trouble."""
     return _duration("--within", within)

@@ -1,4 +1,4 @@
-"""Ends the requests that an operator's order means, a bounded number in each step. Called by core.control_log and PoolCore.
+"""Ends the requests that an operator's order means, a bounded number in each step. Called by core.bulk_orders.
 
 Invariant: an order stands, and no checkpoint passes it, until a whole pass that began with all of them read finds none: then
 each has its end in the log. So a successor that reads it again goes on where the owner was.

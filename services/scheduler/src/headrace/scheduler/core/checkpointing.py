@@ -142,6 +142,8 @@ class Checkpoints:
             f"rerouted/{minute}/{piece}"
             for minute, piece in state.rerouted.forget_before(state.minute, since=since)
         )
+        over = state.priority_orders.forget_over(state.partitions.finished_prefix)
+        state.dirty.update(f"reprioritised/{offset}" for offset in over)
 
     def _finished(self) -> list[Message]:
         found, ids = [], self._state.setting.topic_ids
@@ -240,6 +242,8 @@ class Checkpoints:
             if reroute is None:
                 return None
             return Rerouting(id=rest, origin=reroute.origin, to=reroute.to, model=reroute.model)
+        if kind == "reprioritised":
+            return state.priority_orders.standing.get(int(rest))
         minute, piece = (int(part) for part in rest.split("/"))
         return self._of_minute(kind, minute, piece)
 

@@ -12,7 +12,6 @@ from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.control import (
-    CancelMatching,
     CancelRequest,
     ControlRecord,
     DeliveryPosition,
@@ -23,7 +22,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import MalformedIdError, read_request_id
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
-from headrace.scheduler.core.bulk_cancelling import BulkCancelling
+from headrace.scheduler.core.bulk_orders import BulkOrder, BulkOrders
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finding import Finding
@@ -43,7 +42,7 @@ class ControlLog:
         self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
         self._rerouting = rerouting
         self._finding = Finding(state, answering)
-        self.bulk_cancelling = BulkCancelling(state, endings, commands)
+        self._bulk_orders = BulkOrders(state, endings, commands)
         self._orders = Orders(state, commands)
         self._swept_ms = -(10**12)
         self._last_word: dict[Place, int] = {}
@@ -79,8 +78,8 @@ class ControlLog:
                 and (state.open or record.why)
             ):
                 self._answer(record)
-        elif isinstance(record, CancelMatching):
-            self.bulk_cancelling.keep(received, record)
+        elif isinstance(record, BulkOrder):
+            self._bulk_orders.take(received, record)
         elif isinstance(record, DeliveryPosition):
             self._note(received, record)
         else:
@@ -89,12 +88,12 @@ class ControlLog:
     @property
     def under_way(self) -> bool:
         """Whether there is more to look at now."""
-        return self._finding.under_way or self.bulk_cancelling.under_way
+        return self._finding.under_way or self._bulk_orders.under_way
 
     def turn(self) -> None:
         """What is done a piece in each step, and what can be applied. Call only past the gate."""
         self._finding.turn()
-        self.bulk_cancelling.turn()
+        self._bulk_orders.turn()
         self._sweep()
 
     def _sweep(self) -> None:

@@ -27,6 +27,7 @@ class _Question:
         self.query, self.find = query, find
         self.walk = Walk(state, find.selection)
         self.count = dict.fromkeys(Stage, 0)
+        self.of_other_priority = 0
         self.oldest: list[tuple[int, str]] = []
 
     def take(self, facts: Facts) -> None:
@@ -34,6 +35,7 @@ class _Question:
         if facts.stage is None:
             return  # its end is under way
         self.count[facts.stage] += 1
+        self.of_other_priority += facts.priority != self.find.priority
         entry = (-facts.accepted_ms, facts.id)
         if len(self.oldest) < self.find.most:
             heappush(self.oldest, entry)
@@ -78,6 +80,7 @@ class Finding:
             running=question.count[Stage.RUNNING],
             requests=tuple(each for each in named if each is not None),
             unread_partitions=self._unread(question.find.selection),
+            of_other_priority=None if question.find.priority is None else question.of_other_priority,
         )
 
     def _named(self, request_id: str) -> FoundRequest | None:
@@ -93,7 +96,7 @@ class Finding:
             model=record.model,
             stage=Stage.RUNNING if running else Stage.QUEUED,
             accepted_ms=record.accepted_ms,
-            priority=record.priority,
+            priority=-tracked.order[0],
             cost=tracked.charge,
             attempts=tracked.used,
         )

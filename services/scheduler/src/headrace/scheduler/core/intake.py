@@ -25,7 +25,8 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.terminal_records import failure_of
-from headrace.scheduler.decisions.pick_next import order_of
+from headrace.scheduler.core.walking import facts_in
+from headrace.scheduler.decisions.pick_next import OrderKey, order_of, with_priority
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.partitions import RequestPartition
@@ -149,7 +150,6 @@ class Intake:
         }  # fmt: skip
 
     def _track(self, received: Received, record: RequestRecord, origin: Origin) -> Tracked:
-        tier = self._state.setting.policy.tiers[record.tier]
         before = self._state.retrying.get(record.id)
         used, due_ms = (0, 0) if before is None else (before.attempts, before.due_ms)
         tracked = Tracked(
@@ -157,7 +157,7 @@ class Intake:
             origin=origin,
             received=received,
             trace=trace_of(received.headers),
-            order=order_of(record, received.offset, tier.queue_timeout),
+            order=self._order_of(record, origin),
             charge=self._estimating.charge_of(record),
             phase=Phase.DELAYED,
             used=used,
@@ -167,6 +167,13 @@ class Intake:
         if before is not None:
             tracked.last = before.attempt
         return tracked
+
+    def _order_of(self, record: RequestRecord, origin: Origin) -> OrderKey:
+        """By its own priority, or the one that an operator wants it to have."""
+        tier, orders = self._state.setting.policy.tiers[record.tier], self._state.priority_orders
+        order = order_of(record, origin.offset, tier.queue_timeout)
+        wanted = orders.priority_of(facts_in(record, origin)) if orders else None
+        return order if wanted is None else with_priority(order, wanted)
 
     def _place(self, tracked: Tracked) -> None:
         """Into a worker's hands where it is already, into the queue, or to its end."""

@@ -28,6 +28,7 @@ from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
+from headrace.scheduler.state.priority_orders import PriorityOrders
 from headrace.scheduler.state.recent import ByMinute
 from headrace.scheduler.state.requests import Requests
 from headrace.scheduler.state.rerouted import PassedOn, Reroute, Rerouted
@@ -117,6 +118,7 @@ class PoolState:
     rerouted: Rerouted = field(default_factory=Rerouted)
     passed_on: dict[int, PassedOn] = field(default_factory=dict)
     """By offset in `control`, cancels on their way after them."""
+    priority_orders: PriorityOrders = field(default_factory=PriorityOrders)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
     moving: PendingMove | None = None

@@ -126,7 +126,8 @@ class Rerouting:
     def _message(self, reroute: Reroute, tracked: Tracked) -> Message:
         record, names = tracked.record, self._state.setting.names
         there = msgspec.structs.replace(
-            record, pool=reroute.to, model=reroute.model, hop=record.hop + 1, through=(*record.through, record.pool)
+            record, pool=reroute.to, model=reroute.model, hop=record.hop + 1, through=(*record.through, record.pool),
+            priority=-tracked.order[0],  # an operator's, where one gave it another
         )  # fmt: skip
         place = Place(
             names.of(TopicKind.REQUESTS, pool=reroute.to, tier=record.tier), tracked.origin.partition

@@ -15,6 +15,7 @@ from headrace.contracts.checkpoints import (
     Paced,
     Positions,
     RecentlyFinished,
+    Reprioritised,
     Rerouted,
     Rerouting,
     Retrying,
@@ -115,8 +116,8 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             _restore_of_request(state, record)
         case RecentlyFinished() | Rerouted() | Settled():
             _restore_minute(state, record)
-        case Frozen() | Paced():
-            _restore_held_back(state, record)
+        case Frozen() | Paced() | Reprioritised():
+            _restore_order(state, record)
         case Ownership() | Forgotten():
             pass
         case _:
@@ -196,8 +197,10 @@ def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> N
         state.accounts.of(record.tier, record.tenant).settled = record.settled
 
 
-def _restore_held_back(state: PoolState, record: Frozen | Paced) -> None:
+def _restore_order(state: PoolState, record: Frozen | Paced | Reprioritised) -> None:
     if isinstance(record, Frozen):
         state.queue.frozen.holds.update(Hold(held.tier, held.tenant) for held in record.holds)
+    elif isinstance(record, Reprioritised):
+        state.priority_orders.keep(record)
     else:
         state.owed[record.tenant] = record  # counted from the instant of the claim on

@@ -1,5 +1,5 @@
-"""One pass over all unfinished requests that were read, a bounded piece at a time. Used by core.finding and
-core.bulk_cancelling.
+"""One pass over all unfinished requests that were read, a bounded piece at a time. Used by core.finding,
+core.bulk_cancelling and core.reprioritising.
 
 Invariant: whoever was read before the pass began, and is unfinished when it ends, was looked at. So the spilled come first:
 they may get into memory meanwhile, but nothing that was read before goes the other way.
@@ -8,7 +8,9 @@ they may get into memory meanwhile, but nothing that was read before goes the ot
 from collections import deque
 from collections.abc import Iterator
 
+from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Selection, Stage
+from headrace.contracts.values import Origin
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -22,15 +24,14 @@ _STAGES: dict[Phase, Stage | None] = {
 
 def facts_of(tracked: Tracked) -> Facts:
     """What an operator may ask of a request in memory."""
-    record = tracked.record
+    facts = facts_in(tracked.record, tracked.origin)
+    return facts._replace(stage=_STAGES.get(tracked.phase), priority=-tracked.order[0])
+
+
+def facts_in(record: RequestRecord, origin: Origin) -> Facts:
+    """What an operator may ask of a request that was just read."""
     return Facts(
-        tracked.id,
-        record.tenant,
-        record.tier,
-        record.model,
-        record.accepted_ms,
-        _STAGES.get(tracked.phase),
-        tracked.origin,
+        record.id, record.tenant, record.tier, record.model, record.accepted_ms, None, origin, record.priority
     )
 
 

@@ -12,7 +12,9 @@ from headrace.contracts.values import Origin
 
 
 class Facts(NamedTuple):
-    """What a selection may speak of. `stage` None: its end is under way. `origin`: where it stands in the log."""
+    """What a selection may speak of. `stage` None: its end is under way. `origin`: where it stands in the log.
+    `priority`: inside its tenant, as it is now; no selection speaks of it.
+    """
 
     id: str
     tenant: str
@@ -21,6 +23,7 @@ class Facts(NamedTuple):
     accepted_ms: int
     stage: Stage | None
     origin: Origin
+    priority: int = 0
 
 
 def does_it_fit(selection: Selection, facts: Facts) -> bool:

@@ -64,3 +64,8 @@ def order_of(record: RequestRecord, offset: int, tier_default: timedelta) -> Ord
     default_ms = record.accepted_ms + ms(tier_default)
     deadline = record.finish_by_ms or record.start_by_ms or default_ms
     return (-record.priority, deadline, record.accepted_ms, offset)
+
+
+def with_priority(order: OrderKey, priority: int) -> OrderKey:
+    """The same but for its priority."""
+    return (-priority, *order[1:])

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.who_is_ahead import Line, goes_before
 from headrace.scheduler.state.flows import ALIKE, Flows
-from headrace.scheduler.state.tenant_queue import TenantQueue
-from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.tenant_queue import TenantQueue, counts
+from headrace.scheduler.state.tracked import Tracked
 
 MOST_COUNTED = 2_048
 _SAMPLES = 2_048
@@ -37,8 +37,8 @@ def before(heap: Sequence[Entry], order: OrderKey) -> Before:
         looks += 1
         if looks > MOST_COUNTED:
             return _about(heap, order)
-        request = heap[index][2]
-        if request.phase is Phase.WAITING:
+        key, _, request = heap[index]
+        if counts(key, request):
             charges[request.id] = request.charge
         stack += (2 * index + 1, 2 * index + 2)
     return Before(len(charges), sum(charges.values()))
@@ -69,7 +69,5 @@ def _name(flow: int) -> str:
 def _about(heap: Sequence[Entry], order: OrderKey) -> Before:
     """An odd step, so that it doesn't follow the heap's own doubling."""
     step = len(heap) // _SAMPLES | 1
-    ahead = [
-        request.charge for key, _, request in heap[::step] if request.phase is Phase.WAITING and key < order
-    ]
+    ahead = [request.charge for key, _, request in heap[::step] if key < order and counts(key, request)]
     return Before(step * len(ahead), step * sum(ahead), exact=False)

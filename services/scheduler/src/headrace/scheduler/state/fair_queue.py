@@ -71,6 +71,14 @@ class FairQueue(Backlogs):
         self._entries += 1
         self._tiers[request.record.tier].tenants[request.record.tenant].enter(request, self._entries)
 
+    def reorder(self, request: Tracked, order: OrderKey) -> None:
+        """It waits in memory, and stands elsewhere in its tenant's order from now on."""
+        tier, tenant = request.record.tier, request.record.tenant
+        self._entries += 1
+        self._tiers[tier].tenants[tenant].reorder(request, order, self._entries)
+        if self._spilled.has(tier, tenant):
+            self.hungry[tier, tenant] = None
+
     def payload_came(self, request: Tracked) -> None:
         """It waits in memory, and its payload was read again."""
         self._tiers[request.record.tier].tenants[request.record.tenant].payload_came(request)

@@ -93,6 +93,11 @@ def key_of_order(order: OrderKey) -> bytes:
     return _ORDER.pack(order[0] + _PRIORITY, *order[1:])
 
 
+def with_order(packed: bytes, order: OrderKey) -> bytes:
+    """The same at another place in its tenant's order."""
+    return key_of_order(order) + packed[_ORDER.size :]
+
+
 class Table(Generic[T]):
     """Numbers for what many records share, each kept as long as any record has it."""
 
@@ -211,9 +216,17 @@ class Packing:
         """What an operator may ask for. Costs a tenth of unpacking it."""
         rest = _rest_of(packed)
         shape = self._shapes[rest.shape]
-        _, _, accepted_ms, offset = order_of_packed(packed)
+        urgency, _, accepted_ms, offset = order_of_packed(packed)
         origin = Origin(*self._places[rest.place], offset)
-        return Facts(rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED, origin)
+        return Facts(
+            rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED, origin, -urgency
+        )
+
+    def whose(self, packed: bytes) -> tuple[str, str, int]:
+        """Its tier, tenant and flow."""
+        rest = _rest_of(packed)
+        shape = self._shapes[rest.shape]
+        return shape.tier, shape.tenant, rest.flow
 
     def forget(self, packed: bytes) -> None:
         """These bytes aren't needed any more."""

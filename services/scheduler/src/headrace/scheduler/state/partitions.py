@@ -115,6 +115,11 @@ class RequestPartitions:
         partition = self.of(origin)
         return partition is not None and origin.offset in partition.finished
 
+    def finished_prefix(self, topic: str, partition: int) -> int | None:
+        """Up to where all of a partition is finished; None: it isn't of this pool."""
+        found = self.by_place.get(Place(topic, partition))
+        return None if found is None else found.finished.prefix
+
     def paused(self) -> set[Place]:
         """Those that aren't read at present."""
         return {place for place, partition in self.by_place.items() if partition.paused}

@@ -40,6 +40,10 @@ class Requests:
             self.came_back(found)
         return found
 
+    def in_memory(self, request_id: str) -> Tracked | None:
+        """The request itself; None where it is spilled, or not known."""
+        return self._here.get(request_id)
+
     def look(self, request_id: str) -> Tracked | None:
         """The request, to be read alone: what is changed in it is lost where it is spilled."""
         return self._here.get(request_id) or self._spilled.look(request_id)

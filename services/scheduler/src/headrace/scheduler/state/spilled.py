@@ -11,7 +11,7 @@ from itertools import chain
 
 from headrace.bus.messages import Place
 from headrace.scheduler.decisions.does_it_fit import Facts
-from headrace.scheduler.decisions.pick_next import OrderKey
+from headrace.scheduler.decisions.pick_next import OrderKey, with_priority
 from headrace.scheduler.decisions.when_expired import expires_ms
 from headrace.scheduler.state.packed import (
     Packing,
@@ -21,6 +21,7 @@ from headrace.scheduler.state.packed import (
     key_of,
     key_of_order,
     order_of_packed,
+    with_order,
 )
 from headrace.scheduler.state.sorted_runs import Pair, SortedPairs, SortedRecords
 from headrace.scheduler.state.tenant_queue import Waiting
@@ -84,6 +85,21 @@ class Spilled:
         self._of_tier[record.tier] -= 1
         self._packing.forget(packed)
         return tracked
+
+    def reprioritise(self, request_id: str, priority: int) -> bool:
+        """Let it stay here, at the place that this priority gives it. False: it isn't here, or has it already."""
+        packed = self._find(request_id)
+        if packed is None:
+            return False
+        before = order_of_packed(packed)
+        order = with_priority(before, priority)
+        if order != before:
+            tier, tenant, flow = self._packing.whose(packed)
+            own = self.in_order[tier, tenant][flow]
+            own.remove(packed)
+            moved = self._by_key[key_of(request_id)] = with_order(packed, order)
+            own.add(moved)
+        return order != before
 
     def look(self, request_id: str) -> Tracked | None:
         """A copy of it, to be read alone."""

@@ -26,6 +26,11 @@ class Waiting(NamedTuple):
     cost: int
 
 
+def counts(order: OrderKey, request: Tracked) -> bool:
+    """Whether an entry of a heap is where this request waits: it has one place in its order at a time."""
+    return request.phase is Phase.WAITING and request.order is order
+
+
 @dataclass(slots=True)
 class FlowQueue:
     """What waits of one flow, in order. `whole`: requests with their payloads."""
@@ -37,9 +42,18 @@ class FlowQueue:
 
     def first(self) -> Tracked | None:
         """The first of those in memory."""
-        while self.heap and self.heap[0][2].phase is not Phase.WAITING:
+        while self.heap:
+            order, _, request = self.heap[0]
+            if request.phase is Phase.WAITING and request.order is order:
+                return request
             heappop(self.heap)
-        return self.heap[0][2] if self.heap else None
+        return None
+
+    def tidy(self) -> None:
+        """Let go of entries that no longer count, where there are many."""
+        if len(self.heap) > 2 * self.whole + _SLACK:
+            self.heap = [entry for entry in self.heap if counts(entry[0], entry[2])]
+            heapify(self.heap)
 
 
 @dataclass(slots=True)
@@ -116,6 +130,13 @@ class TenantQueue:
         if request.received is not None:
             self._whole(flow, request.received)
 
+    def reorder(self, request: Tracked, order: OrderKey, number: int) -> None:
+        """It stands elsewhere in its flow's order from now on: its old entry no longer counts."""
+        flow = self.flows[request.flow]
+        request.order = order
+        heappush(flow.heap, (order, number, request))
+        flow.tidy()
+
     def payload_came(self, request: Tracked) -> None:
         """It waits in memory, and its payload came."""
         if request.received is not None:
@@ -137,9 +158,8 @@ class TenantQueue:
             self.size -= len(received.value or b"") + OVERHEAD
         if not flow.waiting:
             self.end(request.flow)
-        elif len(flow.heap) > 2 * flow.whole + _SLACK:  # let go of entries that no longer count, now and then
-            flow.heap = [entry for entry in flow.heap if entry[2].phase is Phase.WAITING]
-            heapify(flow.heap)
+        else:
+            flow.tidy()
 
 
 @dataclass(slots=True)

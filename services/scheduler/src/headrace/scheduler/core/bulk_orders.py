@@ -1,0 +1,44 @@
+"""An operator's orders for many requests at once. Called by core.control_log for each that is read, and in each step.
+
+Invariant: a step looks at a bounded number of requests for each kind of order, however many there are.
+"""
+
+from typing import assert_never
+
+from headrace.bus.messages import Received
+from headrace.contracts.control import CancelMatching, Reprioritise
+from headrace.scheduler.core.bulk_cancelling import BulkCancelling
+from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.reprioritising import Reprioritising
+
+BulkOrder = CancelMatching | Reprioritise
+
+
+class BulkOrders:
+    """All kinds of them."""
+
+    def __init__(self, state: PoolState, endings: Endings, commands: Commands) -> None:
+        self._reprioritising = Reprioritising(state, endings)
+        self._cancelling = BulkCancelling(state, endings, commands)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there is more to look at now."""
+        return self._reprioritising.under_way or self._cancelling.under_way
+
+    def take(self, received: Received, order: BulkOrder) -> None:
+        """An order that was just read."""
+        match order:
+            case CancelMatching():
+                self._cancelling.keep(received, order)
+            case Reprioritise():
+                self._reprioritising.keep(received, order)
+            case _:
+                assert_never(order)
+
+    def turn(self) -> None:
+        """Go on with each. Call only past the gate."""
+        self._reprioritising.turn()
+        self._cancelling.turn()
