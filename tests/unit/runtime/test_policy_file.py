@@ -1,3 +1,4 @@
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,17 @@ def test_mistakes_in_an_array_of_tables_are_told_with_their_number(tmp_path: Pat
         "tenants.acme.ceilings[2]: expected a table, got 3",
     )
     assert mistakes(tmp_path, POOLS + "[tenants.acme]\nceilings = 3\n") != ()
+
+
+def test_durations_that_may_be_left_out_are_texts_like_all_others(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    fallback = '[[pools.small.fallbacks]]\npool = "other"\nwait_above = "20s"\n'
+    text = '[keep]\nresults = "30d"\n[pools.other.models]\nother = "other"\n' + fallback + POOLS
+    file.write_text(text)
+    policy = load_policy(file)
+    assert (policy.keep.results, policy.pools["small"].fallbacks[0].wait_above) == (
+        timedelta(days=30),
+        timedelta(seconds=20),
+    )
+    (sentence,) = mistakes(tmp_path, text.replace('"20s"', '"soon"'))
+    assert sentence.startswith('pools.small.fallbacks[0].wait_above: expected a duration such as "500ms"')

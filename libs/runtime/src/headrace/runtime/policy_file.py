@@ -71,7 +71,7 @@ def _mistakes(value: object, wanted: Any, at: str) -> Iterator[str]:  # noqa: AN
     elif (item := _struct_in(wanted)) is not None and isinstance(value, list):
         for number, inner in enumerate(value):
             yield from _mistakes(inner, item, f"{at}[{number}]")
-    elif wanted is timedelta:
+    elif wanted is timedelta or timedelta in typing.get_args(wanted):
         yield from _mistakes_in_duration(value, at)
     else:
         try:
