@@ -27,6 +27,7 @@ from tests.simulation.mutants.reports import REPORTS
 from tests.simulation.mutants.reroutes import REROUTES
 from tests.simulation.mutants.retries import RETRIES
 from tests.simulation.mutants.spills import SPILLS
+from tests.simulation.mutants.texts import TEXTS
 from tests.simulation.mutants.too_late import TOO_LATE
 from tests.simulation.mutants.turns import TURNS
 from tests.simulation.schedules.every import SCHEDULES
@@ -47,6 +48,7 @@ EVERY: tuple[Mutant, ...] = (
     *TURNS,
     *KEYS,
     *HEADROOM,
+    *TEXTS,
     *TOO_LATE,
     *SPILLS,
     *BULK,

@@ -14,13 +14,13 @@ from tests.simulation.mutants.mutant import Mutant, Patches
 
 
 def an_old_retry_puts_back_what_runs(patches: Patches) -> None:
-    def retry(self: AttemptLog, record: Any) -> None:
+    def retry(self: AttemptLog, record: Any, received: Any) -> None:
         held = self._state.held.of(record.id)
         if held is not None and record.attempt < held.attempt:
             self._returning.let_go(held)
             self._returning.failed(self._as_failed(record, None))
             return
-        right(self, record)
+        right(self, record, received)
 
     right = AttemptLog._retry
     patches.set(AttemptLog, "_retry", retry)

@@ -30,6 +30,11 @@ class Logs:
         found, self.to_come = self.to_come, []
         return found
 
+    def give_up(self, place: Place) -> list[Run]:
+        found = [run for run in self.asked if run.place == place]
+        self.asked = [run for run in self.asked if run.place != place]
+        return found
+
     def close(self) -> None:
         raise AssertionError("whoever has made it closes it")
 
@@ -40,7 +45,7 @@ def at(boot_ms: int) -> Now:
 
 def test_runs_are_asked_for_and_come() -> None:
     logs, run = Logs(), Run(HERE, 1, 2)
-    rereading = Rereading(logs)
+    rereading = Rereading(logs, "dispensable")
     rereading.ask([run])
     assert logs.asked == [run]
     logs.to_come = [RunRead(run, ())]
@@ -49,7 +54,7 @@ def test_runs_are_asked_for_and_come() -> None:
 
 def test_what_is_gone_for_a_moment_stops_nobody() -> None:
     logs, run = Logs(), Run(HERE, 1, 2)
-    rereading = Rereading(logs)
+    rereading = Rereading(logs, "dispensable")
     logs.gone = HERE
     for boot_ms in range(0, 14_000, 5):
         assert rereading.answers(at(boot_ms)) == []
@@ -62,7 +67,7 @@ def test_what_is_gone_for_a_moment_stops_nobody() -> None:
 
 def test_what_is_gone_for_long_is_gone_whatever_else_comes() -> None:
     logs = Logs()
-    rereading = Rereading(logs)
+    rereading = Rereading(logs, "dispensable")
     for boot_ms in range(0, 15_000, 250):
         logs.gone = None if boot_ms % 500 else HERE
         logs.to_come = [RunRead(Run(THERE, 1, 2), ())]
@@ -70,3 +75,14 @@ def test_what_is_gone_for_long_is_gone_whatever_else_comes() -> None:
     logs.gone = HERE
     with pytest.raises(PositionGoneError):
         rereading.answers(at(15_000))
+
+
+def test_what_nobody_must_have_is_told_to_be_empty_once_it_is_gone_for_long() -> None:
+    logs, run = Logs(), Run(Place("dispensable", 3), 1, 2)
+    rereading = Rereading(logs, "dispensable")
+    rereading.ask([run, Run(HERE, 1, 2)])
+    logs.gone = run.place
+    for boot_ms in range(0, 15_000, 250):
+        assert rereading.answers(at(boot_ms)) == []
+    assert rereading.answers(at(15_000)) == [RunRead(run, ())]
+    assert logs.asked == [Run(HERE, 1, 2)]

@@ -247,8 +247,24 @@ def test_headrace_cancels_what_runs_beyond_its_deadline() -> None:
     assert 1_000 <= jobs[1].started_ms <= 1_600
 
 
-def test_what_gives_way_waits_again_runs_from_its_beginning_and_what_it_had_is_lost() -> None:
+def test_what_gives_way_waits_again_and_goes_on_so_that_it_only_reads_its_prompt_and_text_again() -> None:
     long, urgent = job(0, tokens=200, tier="batch"), job(1, 1_000, tier="interactive")
+    told = run(course(Scenario(), models=[replace(MODEL, slots=1)]), made("headrace"), [long, urgent], seed=1)
+    assert (long.fate, urgent.fate) == (Fate.FINISHED, Fate.FINISHED)
+    assert (long.started_ms, long.kept_ms) == (0, urgent.ended_ms)
+    assert long.kept_ms is not None
+    assert long.said > 0
+    again_ms = MODEL.prefill_ms(long.input_tokens + long.said) + MODEL.decode_ms(
+        long.output_tokens - long.said
+    )
+    assert long.ended_ms == long.kept_ms + again_ms
+    assert told.lost < 0.15
+    assert told.goodput > 0.85
+
+
+def test_what_is_more_than_text_runs_from_its_beginning_again_and_what_it_had_is_lost() -> None:
+    long, urgent = job(0, tokens=200, tier="batch"), job(1, 1_000, tier="interactive")
+    long.plain = False
     at = course(Scenario(), models=[replace(MODEL, slots=1)])
     told = run(at, made("headrace"), [long, urgent], seed=1)
     assert urgent.started_ms is not None
@@ -262,6 +278,8 @@ def test_what_gives_way_waits_again_runs_from_its_beginning_and_what_it_had_is_l
 
 def test_what_was_stopped_too_often_to_be_stopped_again_comes_to_hold_no_slot_that_is_wanted() -> None:
     long = [job(n, tokens=5_000, tier="batch") for n in range(8)]
+    for each in long:
+        each.plain = False
     urgent = [job(9 + n, 1_000 + 1_500 * n, tier="interactive") for n in range(40)]
     run(course(Scenario()), made("headrace"), [*long, *urgent], seed=1)
     waits = [each.started_ms - each.at_ms for each in urgent if each.started_ms is not None]

@@ -47,6 +47,10 @@ class Rereads(Protocol):
         """
         ...
 
+    def give_up(self, place: Place) -> list[Run]:
+        """Forget what was asked of a partition and hasn't come: those runs."""
+        ...
+
     def close(self) -> None:
         """Stop."""
         ...
@@ -107,6 +111,12 @@ class RunReader:
         for received in records:
             answers += self._take(received)
         return answers
+
+    def give_up(self, place: Place) -> list[Run]:
+        """As Rereads.give_up."""
+        self._found.pop(place, None)
+        self._elsewhere.add(place)
+        return list(self._asked.pop(place, ()))
 
     def close(self) -> None:
         """As Rereads.close."""

@@ -37,7 +37,7 @@ class Owning:
     def __init__(self, core: PoolCore, state: FencedState, warm: Warm, tracing: RunTracing) -> None:
         self.core, self._state, self._warm, self._tracing = core, state, warm, tracing
         self._producer, self._reader, self._ends = warm.producer, warm.reader, warm.ends
-        self._rereading = Rereading(warm.rereads)
+        self._rereading = Rereading(warm.rereads, core.state.setting.place(TopicKind.ATTEMPTS).topic)
         self._deleting = Deleting(warm.trims)
         self._ahead: deque[Received] = deque()
         self._still_ahead: Counter[Place] = Counter()

@@ -1,7 +1,7 @@
 """Has runs of `requests` read again as the core says, without waiting for it. Used by owning.
 
 Invariant: that a position is gone is believed when it has been told for as long as a broker may take itself for a leader: one
-that was paused or cut off knows an old end, and calls gone what others hold.
+that was paused or cut off knows an old end, and calls gone what others hold. What only saves work is then told to be empty.
 """
 
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ _AGAIN = timedelta(milliseconds=250)
 
 
 class Rereading:
-    """All runs of one pool."""
+    """All runs of one pool. `dispensable`: the topic of which nobody must have anything again."""
 
-    def __init__(self, rereads: Rereads) -> None:
-        self._rereads = rereads
+    def __init__(self, rereads: Rereads, dispensable: str) -> None:
+        self._rereads, self._dispensable = rereads, dispensable
         self._gone_since_ms: dict[Place, int] = {}
         self._not_before_ms = 0
 
@@ -38,13 +38,12 @@ class Rereading:
         try:
             found = self._rereads.answers(_BATCH)
         except PositionGoneError as error:
-            self._not_yet(error, now)
-            return []
+            return self._not_yet(error, now)
         for each in found:
             self._gone_since_ms.pop(each.run.place, None)
         return found
 
-    def _not_yet(self, error: PositionGoneError, now: Now) -> None:
+    def _not_yet(self, error: PositionGoneError, now: Now) -> list[RunRead]:
         since_ms = self._gone_since_ms.get(error.place)
         if since_ms is None:
             self._gone_since_ms[error.place] = now.boot_ms
@@ -52,5 +51,9 @@ class Rereading:
                 "a payload is said to be gone from its log, asking again", reason=str(error)
             )
         elif now.boot_ms - since_ms >= ms(_BELIEVED):
-            raise error
+            if error.place.topic != self._dispensable:
+                raise error
+            del self._gone_since_ms[error.place]
+            return [RunRead(run, ()) for run in self._rereads.give_up(error.place)]
         self._not_before_ms = now.boot_ms + ms(_AGAIN)
+        return []

@@ -60,7 +60,7 @@ class Answering:
             status=status,
             position=None if ahead is None else ahead.requests,
             estimated_wait_ms=None if tracked is None or ahead is None else self._wait_ms(tracked, ahead),
-            tokens=0 if held is None else held.tokens,
+            tokens=0 if held is None else held.said + held.tokens,
             attempts=attempts,
             gateway=None if tracked is None else tracked.record.gateway,
             model=None if tracked is None else tracked.record.model,

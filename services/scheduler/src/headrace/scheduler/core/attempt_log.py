@@ -5,6 +5,8 @@ the request is known; an attempt is settled once; a record that can't be read or
 here or by result-delivery.
 """
 
+from dataclasses import replace
+
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Received
 from headrace.contracts.barriers import Barrier
@@ -18,6 +20,7 @@ from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.continuing import left_by
 from headrace.scheduler.core.counted import OF_VERDICT, Counted
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.estimating import Estimating
@@ -71,7 +74,7 @@ class AttemptLog:
         elif record.attempt.epoch > state.epoch:
             state.greater_epoch = record.attempt.epoch
         else:
-            self._fold(record)
+            self._fold(record, received)
 
     def _refuse(self, received: Received, lie: Lie) -> None:
         """Whose a request is SQL knows for longer than we do: result-delivery, which reads it too, buries such a record."""
@@ -106,12 +109,12 @@ class AttemptLog:
             return None
         return Before(failed.attempt, failed.attempts)
 
-    def _fold(self, record: AttemptRecord) -> None:
+    def _fold(self, record: AttemptRecord, received: Received) -> None:
         state = self._state
         self._settle(record)
         state.count(OF_VERDICT[record.verdict])
         if record.verdict is Verdict.RETRY_AT:
-            self._retry(record)
+            self._retry(record, received)
         else:
             self._finish(record)
 
@@ -148,7 +151,7 @@ class AttemptLog:
                 self._commands.cancel_held(held, CancelReason.SUPERSEDED)
         self._finishing.finish(record.id, record.origin)
 
-    def _retry(self, record: AttemptRecord) -> None:
+    def _retry(self, record: AttemptRecord, received: Received) -> None:
         state, held = self._state, self._state.held.of(record.id)
         before, tracked = state.retrying.get(record.id), state.tracked.get(record.id)
         if held is not None:
@@ -164,7 +167,7 @@ class AttemptLog:
         kind: FailureKind | None = record.failure.kind if record.failure is not None else None
         if kind in _HANDED_BACK:
             self._spare(record)
-        self._returning.failed(self._as_failed(record, kind))
+        self._returning.failed(replace(self._as_failed(record, kind), left=left_by(record, received)))
 
     def _as_failed(self, record: AttemptRecord, kind: FailureKind | None) -> FailedAttempt:
         return FailedAttempt(

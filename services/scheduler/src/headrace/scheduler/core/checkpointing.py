@@ -105,11 +105,11 @@ class Checkpoints:
         return [*changed, self._message("ownership", ownership)]
 
     def _where_to_begin(self) -> dict[Place, int]:
-        """Where the next owner would begin in each log, by the checkpoint that is begun now."""
+        """From where on the next owner would need each log, by the checkpoint that is begun now."""
         state, setting = self._state, self._state.setting
         prefixes = {place: each.finished.prefix for place, each in state.partitions.by_place.items()}
         attempts = {
-            setting.place(TopicKind.ATTEMPTS, p): offset for p, offset in state.attempts_to_keep().items()
+            setting.place(TopicKind.ATTEMPTS, p): offset for p, offset in state.attempts_needed().items()
         }
         return {**prefixes, **attempts, setting.place(TopicKind.CONTROL): state.control_to_keep()}
 

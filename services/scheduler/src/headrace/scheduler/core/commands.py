@@ -105,7 +105,9 @@ class Commands:
         held = sent.held
         if held is None or self._state.held.of(held.id) is not held:
             return
-        if not isinstance(confirmation.error, TooLargeError):
+        if not isinstance(confirmation.error, TooLargeError) or held.said:
+            if held.said:  # whatever it was, it may be that the text was too much beside the request
+                self._state.forget_text(held.id)
             self._returning.unstarted(held)
             return
         self._returning.let_go(held)

@@ -4,6 +4,7 @@ Invariant: a release is an entry in memory and a `run` on the wire, charged to i
 """
 
 from headrace.contracts.commands import Run
+from headrace.contracts.kept_text import TEXT_HEADER
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
@@ -23,6 +24,9 @@ class Dispatching:
     ) -> None:
         self._state, self._commands = state, commands
         self._estimating, self._holding = estimating, holding
+        tiers = state.setting.policy.tiers
+        urgent = any(tier.headroom_percent for tier in tiers.values())
+        self._stoppable = {name for name, tier in tiers.items() if urgent and tier.preemptible}
 
     def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
         """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
@@ -46,6 +50,7 @@ class Dispatching:
             trial=trial,
             since_ms=state.now.boot_ms,
             flow=flow,
+            said=state.said(record.id),
         )
         state.held.add(held)
         if state.ceilings:
@@ -68,10 +73,12 @@ class Dispatching:
             charge=held.charge,
             dispatched_ms=state.now.wall_ms,
             trial=held.trial,
+            stoppable=record.tier in self._stoppable,
+            text=state.text_of(record.id),
         )
+        text = state.texts.of(record.id)
+        beside = tracked.trace if text is None else (*tracked.trace, (TEXT_HEADER, text))
         waited_ms = max(0, state.now.wall_ms - record.accepted_ms)
         state.out.waits_ms.append((record.tier, waited_ms))
         state.count(Counted.RELEASED)
-        self._commands.send(
-            held.lane, run, held=held, value=tracked.value, trace=tracked.trace, waited_ms=waited_ms
-        )
+        self._commands.send(held.lane, run, held=held, value=tracked.value, trace=beside, waited_ms=waited_ms)

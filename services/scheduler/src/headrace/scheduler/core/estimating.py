@@ -4,6 +4,8 @@ Invariant: only answers that came to their own end teach how long answers are, a
 they are at least; what is measured of a speed forgets itself.
 """
 
+from msgspec.structs import replace
+
 from headrace.contracts.explanations import LengthFrom
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord
@@ -13,10 +15,10 @@ from headrace.scheduler.decisions.estimate_cost import (
     Length,
     alike,
     cap_of,
-    capped,
     expected_cost,
     expected_tokens,
     is_told,
+    rest_of,
     spent_cost,
 )
 from headrace.scheduler.decisions.is_it_too_late import Takes
@@ -41,7 +43,12 @@ class Estimating:
         return (LengthFrom.MAX_TOKENS if binds else source), answers
 
     def charge_of(self, record: RequestRecord) -> int:
-        """What it is charged when it is dispatched now."""
+        """What it is charged when it is dispatched now; where it goes on from a text, for the rest alone."""
+        said = self._state.said(record.id)
+        if said:
+            left = rest_of(self.length_of(record), said, cap_of(record)).mean
+            prompt = replace(record, prompt_tokens=record.prompt_tokens + said)
+            return expected_cost(prompt, left, self._state.setting.pool_policy.cost)
         mean = self._state.lengths.mean_of(alike(record))
         return expected_cost(record, mean, self._state.setting.pool_policy.cost)
 
@@ -62,7 +69,7 @@ class Estimating:
         tracked = self._state.tracked.look(record.id)
         if tracked is None or record.status not in _TEACH or not is_told(record.usage):
             return
-        tokens = record.usage.completion_tokens // max(1, tracked.record.choices)
+        tokens = (record.before + record.usage.completion_tokens) // max(1, tracked.record.choices)
         cut_off = record.status is not Status.SUCCEEDED
         if tokens or not cut_off:
             self._state.lengths.learn(alike(tracked.record), tokens, cut_off=cut_off)
@@ -90,5 +97,7 @@ class Estimating:
         speed = self._state.speeds.now(self._state.now.boot_ms)
         if speed is None:
             return None
-        most = capped(self.length_of(record), cap_of(record)).most
-        return Takes(speed.takes_ms(record.prompt_tokens, 1), speed.takes_ms(record.prompt_tokens, most))
+        said = self._state.said(record.id)
+        most = rest_of(self.length_of(record), said, cap_of(record)).most
+        prompt = record.prompt_tokens + said
+        return Takes(speed.takes_ms(prompt, 1), speed.takes_ms(prompt, most))

@@ -26,6 +26,7 @@ class Finishing:
             state.dirty.add(f"recent/{piece[0]}/{piece[1]}")
         if state.retrying.pop(request_id, None) is not None:
             state.dirty.add(f"retrying/{request_id}")
+            state.texts.drop(request_id)
         if state.reroutes.pop(request_id, None) is not None:
             state.dirty.add(f"rerouting/{request_id}")
         state.dues.pop(request_id, None)

@@ -13,7 +13,7 @@ from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import room_at
 from headrace.scheduler.decisions.what_is_lent import LONGEST, Share, closed_to, may_stay, safe
-from headrace.scheduler.decisions.whom_to_preempt import MOST_TIMES, Running, whom_to_preempt
+from headrace.scheduler.decisions.whom_to_preempt import MOST_TIMES, Running, stop_costs, whom_to_preempt
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Tracked
 from headrace.scheduler.state.wanted import Wanted
@@ -161,11 +161,19 @@ class Headroom:
         before = self._state.retrying.get(request_id)
         return 0 if before is None else before.preempted
 
+    def _costs(self, held: HeldAttempt) -> int:
+        """An answer that is text alone is gone on with later; whether it can be for sure only its worker knows."""
+        tracked = self._state.tracked.look(held.id)
+        prompt, kept = (
+            (0, False) if tracked is None else (tracked.record.prompt_tokens, tracked.record.plain_text)
+        )
+        return stop_costs(prompt, held.said + held.tokens, self._state.setting.pool_policy.cost, kept=kept)
+
     def _running(self, held: HeldAttempt) -> Running:
         return Running(
             attempt=held.attempt,
             id=held.id,
-            tokens=held.tokens,
+            costs=self._costs(held),
             times=self._times(held.id),
             preemptible=held.tier in self._preemptible,
             tried_apart=held.trial > 0,

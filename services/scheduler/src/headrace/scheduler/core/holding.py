@@ -118,23 +118,28 @@ class Holding:
         limits.latencies.took(
             whole_ms=max(0, ended_ms - began_ms),
             first_ms=None if first_ms is None else max(0, first_ms - began_ms),
-            prompt_tokens=record.usage.prompt_tokens if tracked is None else tracked.record.prompt_tokens,
+            prompt_tokens=record.usage.prompt_tokens
+            if tracked is None
+            else tracked.record.prompt_tokens + record.before,
             answer_tokens=record.usage.completion_tokens,
             boot_ms=self._state.now.boot_ms,
         )
 
     def _load_when_new(self, tracked: Tracked) -> Load:
-        return self._load(tracked, 0)
+        return self._load(tracked, self._state.said(tracked.id))
 
     def _load_of(self, held: HeldAttempt, limits: BackendLimits) -> Load:
         """As far as it is told; an answer that isn't streamed is taken to be as far as others are after so long."""
         tracked = self._state.tracked.get(held.id)
         if tracked is None:
-            return Load(held.tokens + held.charge // max(1, self._state.setting.pool_policy.cost.prompt), 0)
+            return Load(
+                held.said + held.tokens + held.charge // max(1, self._state.setting.pool_policy.cost.prompt),
+                0,
+            )
         tokens, token_us = held.tokens, limits.latencies.token_us
         if not tokens and held.running and not tracked.record.stream and token_us:
             tokens = (self._state.now.boot_ms - held.since_ms) * 1000 // token_us
-        return self._load(tracked, tokens)
+        return self._load(tracked, held.said + tokens)
 
     def _load(self, tracked: Tracked, tokens: int) -> Load:
         record, length = tracked.record, self._estimating.length_of(tracked.record)

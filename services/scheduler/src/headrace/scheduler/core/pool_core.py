@@ -18,6 +18,7 @@ from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.barrier_desk import BarrierSent
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.continuing import Continuing
 from headrace.scheduler.core.control_log import ControlLog
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.dispatching import Dispatching
@@ -63,7 +64,7 @@ class PoolCore:
         self._endings = Endings(state, self._finishing)
         suspicion, estimating = Suspicion(state), Estimating(state)
         self._holding = Holding(state, estimating)
-        returning = Returning(state, self._endings, suspicion)
+        returning = Returning(state, self._endings, suspicion, estimating)
         self._commands = Commands(state, returning, self._endings)
         self._spilling = Spilling(state, self._endings)
         self._intake = Intake(
@@ -78,7 +79,7 @@ class PoolCore:
             state, returning, self._commands, self._endings,
             ticking=self._ticking, reconciling=self._reconciling, holding=self._holding,
         )  # fmt: skip
-        self._rates = rates = Rates(state)
+        self._rates, self._continuing = (rates := Rates(state)), Continuing(state, returning)
         self._telling = Telling(state, rates)
         dispatching = Dispatching(state, self._commands, estimating, self._holding)
         quarantine, self._headroom = Quarantine(state, dispatching), Headroom(state, self._commands)
@@ -96,7 +97,7 @@ class PoolCore:
         self._greater_seen_ms: int | None = None
         self._unfinished = False
         folds = self._attempts, self._control, self._intake, self._workers, self._falling_back
-        self._kinds, self._order = [each.read for each in folds], _order_of(state.setting)
+        self._kinds, self._order = [each.read for each in folds], state.setting.taken_in()
 
     def _control_log(self, estimating: Estimating, quarantine: Quarantine) -> ControlLog:
         """With what answers queries from all others."""
@@ -132,6 +133,7 @@ class PoolCore:
             left_ms = left_to_wait_ms(record.due_ms, record.wait_ms, now.wall_ms)
             state.dues[record.id] = now.boot_ms + left_ms
         pacing.owe(state, state.owed)
+        self._continuing.begin()
         return self._checkpoints.claim()
 
     def adopt(self, setting: Setting) -> None:
@@ -190,6 +192,7 @@ class PoolCore:
                 if self._order[received.topic] == kind:
                     self._kinds[kind](received)
         self._spilling.read(inputs.read_again)
+        self._continuing.read(inputs.read_again)
         self._rates.completed(state.out.counts.get(Counted.ATTEMPTS_DONE, 0))
 
     def _confirmed(self, confirmation: Confirmation) -> None:
@@ -233,6 +236,7 @@ class PoolCore:
         self._ticking.tick()
         self._commands.ping()
         self._telling.tell()
+        self._continuing.turn()
         if self._leaving.under_way:
             self._leaving.turn()
         else:
@@ -241,7 +245,7 @@ class PoolCore:
         self._decide_pauses()
         state.out.busy = self._endings.waiting or self._checkpoints.under_way or self._leaving.under_way
         state.out.busy |= state.ends.waiting or state.barriers.waiting or self._spilling.under_way
-        state.out.busy |= self._control.under_way or self.rerouting.under_way
+        state.out.busy |= self._control.under_way or self.rerouting.under_way or self._continuing.under_way
         state.out.wake_ms = self._wake_ms()
 
     def _ask_for_ends(self) -> None:
@@ -288,12 +292,3 @@ class PoolCore:
                 f"the pool {state.setting.pool} has seen epoch {state.greater_epoch}, but its state topic knows only "
                 f"{state.epoch}: the state topic was lost or made anew; bring it back, or remove the pool's other topics too"
             )
-
-
-def _order_of(setting: Setting) -> dict[str, int]:
-    """In which order the topics' records are taken in; `attempts` first: a report without an attempt was written after that
-    attempt's outcome.
-    """
-    kinds = {TopicKind.ATTEMPTS: 0, TopicKind.CONTROL: 1, TopicKind.WORKERS: 3, TopicKind.QUEUE_STATE: 4}
-    order = {setting.place(kind).topic: number for kind, number in kinds.items()}
-    return order | dict.fromkeys(setting.request_topics(), 2)

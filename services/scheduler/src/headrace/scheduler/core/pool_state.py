@@ -5,10 +5,13 @@ Invariant: but for what is in flight it is a fold over `requests`, `attempts`, `
 
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.checkpoints import Paced, Retrying
 from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import KeptText
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.barrier_desk import BarrierDesk
@@ -25,6 +28,7 @@ from headrace.scheduler.state.bulk_cancels import BulkCancels
 from headrace.scheduler.state.ceilings import Ceilings
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
+from headrace.scheduler.state.kept_texts import KeptTexts
 from headrace.scheduler.state.lanes import Lanes
 from headrace.scheduler.state.partitions import RequestPartitions
 from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
@@ -103,6 +107,8 @@ class PoolState:
     recent: ByMinute[str] = field(default_factory=ByMinute)
     settled: ByMinute[AttemptId] = field(default_factory=ByMinute)
     retrying: dict[str, Retrying] = field(default_factory=dict)
+    texts: KeptTexts = field(default_factory=KeptTexts)
+    """From which of those go on that were stopped."""
     dues: dict[str, int] = field(default_factory=dict)
     """When those may run again, ms since boot: a wall clock that jumps makes no retry early or late."""
     suspects: Suspects = field(default_factory=Suspects)
@@ -170,6 +176,32 @@ class PoolState:
             if origin.topic == topic:
                 attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
         return attempts
+
+    def attempts_needed(self) -> dict[int, int]:
+        """The first positions in `attempts` at which something stands that is needed: also texts that were read long ago."""
+        needed = self.attempts_to_keep()
+        for at in self.texts.places():
+            needed[at.partition] = min(needed.get(at.partition, at.offset), at.offset)
+        return needed
+
+    def text_of(self, request_id: str) -> KeptText | None:
+        """What is told of the text that its next attempt goes on from; None: it begins anew."""
+        if self.texts.of(request_id) is None:
+            return None
+        known = self.retrying.get(request_id)
+        return None if known is None else known.text
+
+    def said(self, request_id: str) -> int:
+        """How many tokens of its answer are there already."""
+        text = self.text_of(request_id)
+        return 0 if text is None else text.tokens
+
+    def forget_text(self, request_id: str) -> None:
+        """Its next attempt begins anew."""
+        known = self.retrying.get(request_id)
+        if self.texts.drop(request_id) and known is not None:
+            self.retrying[request_id] = structs.replace(known, text=None, text_at=None)
+            self.dirty.add(f"retrying/{request_id}")
 
     def lost_its_end(self, place: Place, offset: int) -> None:
         """Stop: the log isn't the one that the checkpoint speaks of."""

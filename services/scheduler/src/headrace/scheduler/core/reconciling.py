@@ -62,6 +62,7 @@ class Reconciling:
         held.tokens, held.running, held.reported = told.tokens, told.running, True
         tracked = self._state.tracked.get(held.id)
         prompt = 0 if tracked is None else tracked.record.prompt_tokens
+        prompt += told.before
         charge = raised_charge(held.charge, told.tokens, prompt, self._state.setting.pool_policy.cost)
         if charge > held.charge:
             self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge, held.flow)
@@ -121,6 +122,7 @@ class Reconciling:
             reported=True,
             since_ms=state.now.boot_ms,
             flow=flow,
+            said=told.before,
         )
         state.held.add(held)
         pacing.found(state, held)

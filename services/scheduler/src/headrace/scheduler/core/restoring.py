@@ -173,6 +173,8 @@ def _restore_of_request(state: PoolState, record: Retrying | Death | Rerouting) 
         state.suspects.deaths[record.key] = record
         return
     state.retrying[record.id] = record
+    if record.text is not None and record.text_at is not None:
+        state.texts.keep(record.id, record.text_at, record.text.size, None)
     if record.group is not None:
         state.suspects.join(record.id, record.group)
 

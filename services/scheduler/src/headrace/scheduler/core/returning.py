@@ -11,12 +11,14 @@ from headrace.contracts.policy import TenantPolicy
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.suspicion import Case, FailedAttempt, Suspicion
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.decisions.may_retry import may_retry, takes_budget
 from headrace.scheduler.decisions.when_expired import start_by_of
 from headrace.scheduler.decisions.when_to_retry import Again, GiveUp, when_to_retry
+from headrace.scheduler.decisions.which_text_is_kept import Text, has_gained, is_text_blameless
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
 
@@ -28,8 +30,11 @@ _GATHER_MS = 1_000
 class Returning:
     """The ways back."""
 
-    def __init__(self, state: PoolState, endings: Endings, suspicion: Suspicion) -> None:
+    def __init__(
+        self, state: PoolState, endings: Endings, suspicion: Suspicion, estimating: Estimating
+    ) -> None:
         self._state, self._endings, self._suspicion = state, endings, suspicion
+        self._estimating = estimating
 
     def let_go(self, held: HeldAttempt) -> None:
         """The attempt is no longer in anybody's hands."""
@@ -82,6 +87,8 @@ class Returning:
         if tracked is None:
             return
         tracked.last = max(tracked.last, failed.attempt)
+        if tracked.phase is not Phase.WAITING and self._state.said(tracked.id):
+            tracked.charge = self._estimating.charge_of(tracked.record)  # only the rest is to be said
         if isinstance(verdict, Again):
             self._delay(tracked, verdict)
         else:
@@ -119,6 +126,12 @@ class Returning:
         tracked.phase = Phase.DELAYED
         for heap in (self._state.delays, self._state.expiries, self._state.ages[tracked.record.tier]):
             heap.put(tracked)
+
+    def may_run_at(self, tracked: Tracked, due_boot_ms: int) -> None:
+        """It waits for its time, which is another than it was."""
+        if tracked.phase is Phase.DELAYED:
+            tracked.due_boot_ms = due_boot_ms
+            self.wait_until_due(tracked)
 
     def came_back(self, boot: str) -> None:
         """A boot that was taken for dead had only lost touch: nobody is suspected of its death."""
@@ -177,7 +190,9 @@ class Returning:
         """Keep it for the next owner, and for the request's record if that hasn't been read yet."""
         now, wait_ms = self._state.now, verdict.wait_ms if isinstance(verdict, Again) else 0
         before = self._state.retrying.get(failed.id)
-        preempted = (0 if before is None else before.preempted) + (failed.kind is FailureKind.PREEMPTED)
+        text, gained = self._text_after(failed, before)
+        in_vain = failed.kind is FailureKind.PREEMPTED and not gained
+        preempted = (0 if before is None else before.preempted) + in_vain
         self._state.dues[failed.id] = now.boot_ms + wait_ms
         self._state.retrying[failed.id] = Retrying(
             id=failed.id,
@@ -191,5 +206,20 @@ class Returning:
             group=case.group,
             gave_up=None if isinstance(verdict, Again) else verdict.kind,
             preempted=preempted,
+            text=None if text is None else text.told,
+            text_at=None if text is None else text.at,
         )
         self._state.dirty.add(f"retrying/{failed.id}")
+
+    def _text_after(self, failed: FailedAttempt, before: Retrying | None) -> tuple[Text | None, bool]:
+        """From what it goes on now, and whether this attempt has added to it."""
+        texts, left = self._state.texts, failed.left
+        known = None
+        if before is not None and before.text is not None and before.text_at is not None:
+            known = Text(before.text, before.text_at)
+        if left is not None and texts.keep(failed.id, left.text.at, left.text.told.size, left.stored):
+            return left.text, has_gained(known, left.text)
+        if left is not None or not is_text_blameless(failed.kind, started=failed.started):
+            texts.drop(failed.id)
+            return None, False
+        return known, False

@@ -65,3 +65,11 @@ class Setting:
         """The name of each request topic -> its tier."""
         names = self.names
         return {names.of(TopicKind.REQUESTS, pool=self.pool, tier=tier): tier for tier in self.policy.tiers}
+
+    def taken_in(self) -> dict[str, int]:
+        """In which order the records of topics are taken in; `attempts` first: a report without an attempt was written after
+        that attempt's outcome.
+        """
+        kinds = {TopicKind.ATTEMPTS: 0, TopicKind.CONTROL: 1, TopicKind.WORKERS: 3, TopicKind.QUEUE_STATE: 4}
+        order = {self.place(kind).topic: number for kind, number in kinds.items()}
+        return order | dict.fromkeys(self.request_topics(), 2)

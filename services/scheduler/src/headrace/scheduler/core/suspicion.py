@@ -5,6 +5,7 @@ goes on under the next owner where it stands.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,15 +16,23 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.values import Origin, cut_sentence
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.which_text_is_kept import Text
 from headrace.scheduler.decisions.who_is_suspect import is_cleared, is_same_death, must_be_apart
 from headrace.scheduler.decisions.who_is_the_killer import is_killer
+
+
+class Left(NamedTuple):
+    """A text that an attempt left, and its bytes as they are stored."""
+
+    text: Text
+    stored: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
     """An attempt that came to no end of its request. `worker`, `boot`: who had it; `at_ms` (Unix): when it failed.
 
-    `at_least_ms`: how long its backend asked to be spared.
+    `at_least_ms`: how long its backend asked to be spared. `left`: the text that it had, when headrace stopped it.
     """
 
     id: str
@@ -39,6 +48,7 @@ class FailedAttempt:
     boot: str = ""
     trial: int = 0
     message: str = ""
+    left: Left | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from headrace.contracts.policy import CostWeights
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Usage
+from headrace.scheduler.decisions.how_many_tokens_fit import left_of
 
 
 class Alike(NamedTuple):
@@ -42,6 +43,15 @@ def alike(record: RequestRecord) -> Alike:
 def capped(length: Length, cap: int | None) -> Length:
     """No answer is longer than its caller allows."""
     return length if cap is None else Length(min(length.mean, cap), min(length.most, cap))
+
+
+def rest_of(length: Length, said: int, cap: int | None) -> Length:
+    """How much of an answer is still to come of which `said` tokens are there: whoever has come far goes on for longer."""
+    if not said:
+        return capped(length, cap)
+    mean = left_of(said, length.mean, length.most, cap)
+    most = max(mean, length.most - said)
+    return Length(mean, most if cap is None else max(mean, min(most, cap - said)))
 
 
 def expected_cost(record: RequestRecord, mean: int, weights: CostWeights) -> int:

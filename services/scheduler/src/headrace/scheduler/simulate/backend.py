@@ -57,8 +57,8 @@ class Backend:
         self.preemptions = 0
 
     def start(self, job: Job, now_ms: int) -> None:
-        """It has been sent here."""
-        self.waiting.append((job, 0))
+        """It has been sent here; its prompt, and what is said already, must be computed."""
+        self.waiting.append((job, job.said))
         self._admit(now_ms)
 
     def stop(self, job: Job, now_ms: int) -> None:

@@ -11,10 +11,11 @@ from headrace.scheduler.simulate.jobs import Job
 
 
 class Start(NamedTuple):
-    """Send it to this backend, counted from 0."""
+    """Send it to this backend, counted from 0; `said`: to go on behind so many tokens of its answer."""
 
     job: Job
     backend: int
+    said: int = 0
 
 
 class Drop(NamedTuple):

@@ -103,7 +103,7 @@ def _waits_of(jobs: Sequence[Job]) -> Waits:
 
 
 def _overlap_ms(job: Job, window: Window) -> int:
-    """How long it had the slot that it ended in, inside the window."""
+    """How long it had the slot that it ended in, inside the window, and those in which it said what it went on from."""
     if job.kept_ms is None or job.ended_ms is None:
         return 0
-    return max(0, min(job.ended_ms, window.to_ms) - max(job.kept_ms, window.from_ms))
+    return job.gained_ms + max(0, min(job.ended_ms, window.to_ms) - max(job.kept_ms, window.from_ms))

@@ -18,10 +18,12 @@ class Fate(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A request. All times are milliseconds since the run began; `deadline_ms` None: whenever it can be.
+    """A request. All times are milliseconds since the run began; `deadline_ms` None: whenever it can be. `plain`: its answer
+    is text alone, so that it is gone on with where it was put back.
 
-    `sent_ms`: when it went to a backend the last time; `started_ms`: when it first had a slot there; `kept_ms`: the
-    same since it was put back the last time, if it was: what it had before is lost.
+    `sent_ms`: when it went to a backend the last time, to go on behind `said` tokens of its answer; `started_ms`: when it
+    first had a slot there; `kept_ms`: the same since it was put back the last time, if it was. Of its slots before that
+    `gained_ms` went into what it goes on from; the last lasted `stopped_ms` and ended with `stopped_at` tokens.
     """
 
     number: int
@@ -32,11 +34,16 @@ class Job:
     cached_tokens: int
     output_tokens: int
     deadline_ms: int | None = None
+    plain: bool = True
     fate: Fate = Fate.UNDER_WAY
     sent_ms: int | None = None
     started_ms: int | None = None
     kept_ms: int | None = None
     ended_ms: int | None = None
+    said: int = 0
+    gained_ms: int = 0
+    stopped_ms: int = 0
+    stopped_at: int = 0
 
     @property
     def on_time(self) -> bool:

@@ -154,7 +154,7 @@ class Owner(Contender):
         if sent.held is not None:
             self._promise.charged(sent.held.tenant, sent.held.charge)
             job = self._jobs[sent.held.id]
-            return Start(job, self._scribe.began(job, sent.held))
+            return Start(job, self._scribe.began(job, sent.held), sent.held.said)
         command = decode(TopicKind.WORK, dict(send.message.headers)["headrace"])
         if isinstance(command, CancelCommand) and command.id in self._jobs:
             job = self._jobs[command.id]

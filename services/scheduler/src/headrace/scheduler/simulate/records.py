@@ -11,12 +11,13 @@ from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.ids import boot_id, mint_request_id
+from headrace.contracts.kept_text import KeptText
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.topics import TopicKind
+from headrace.contracts.topics import MAX_INLINE_BYTES, TopicKind
 from headrace.contracts.values import Failure, Payload, Times, Usage
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.simulate.backend import Backend
@@ -26,14 +27,28 @@ from headrace.scheduler.state.held import HeldAttempt
 
 _WALL_MS, _BOOT_MS = 1_767_225_600_000, 1_000_000
 _KEY = bytes(32)
-_BODY = b"{}"
+_BODY, _TEXT = b"{}", b"x" * MAX_INLINE_BYTES
+_CHARACTERS = 4
+"""Of a token, in the mean."""
 _STATUS = {Fate.FINISHED: Status.SUCCEEDED, Fate.CANCELLED: Status.EXPIRED}
 _PREEMPTED = Failure(kind=FailureKind.PREEMPTED, message=rule_of(FailureKind.PREEMPTED).sentence)
 
 
 def usage_of(job: Job, tokens: int) -> Usage:
-    """What the engine reports of an attempt that made so many tokens."""
-    return Usage(prompt_tokens=job.input_tokens, cached_tokens=job.cached_tokens, completion_tokens=tokens)
+    """What the engine reports of the latest attempt, with so many tokens of the answer at its end."""
+    return Usage(
+        prompt_tokens=job.input_tokens + job.said,
+        cached_tokens=0 if job.said else job.cached_tokens,
+        completion_tokens=tokens - job.said,
+    )
+
+
+def text_of(held: HeldAttempt, tokens: int) -> KeptText | None:
+    """What is told of the text of a stopped attempt: ASCII, so many characters a token; None: there is none, or too much."""
+    size = tokens * _CHARACTERS
+    if not 0 < size <= MAX_INLINE_BYTES:
+        return None
+    return KeptText(attempt=held.attempt, size=size, tokens=tokens, characters=size)
 
 
 class Scribe:
@@ -92,7 +107,7 @@ class Scribe:
             accepted_ms=accepted_ms,
             payload=Payload(size=len(_BODY)),
             gateway=0,
-            plain_text=True,
+            plain_text=job.plain,
             prompt_tokens=job.input_tokens,
             start_by_ms=accepted_ms + ms(policy.tiers[job.tier].queue_timeout),
             finish_by_ms=None if job.deadline_ms is None else _WALL_MS + job.deadline_ms,
@@ -110,6 +125,7 @@ class Scribe:
         job, held = left.job, self._held.pop(left.job)
         instants = (job.sent_ms, job.kept_ms, left.first_ms, now_ms)
         sent, started, first, ended = (None if at is None else _WALL_MS + at for at in instants)
+        text = text_of(held, left.tokens) if job.plain and job.fate is Fate.UNDER_WAY else None
         record = AttemptRecord(
             id=held.id,
             tenant=held.tenant,
@@ -126,9 +142,11 @@ class Scribe:
             usage=usage_of(job, left.tokens),
             times=Times(dispatched_ms=sent, started_ms=started, first_token_ms=first, finished_ms=ended),
             model=self._model,
+            before=job.said,
+            text=text,
         )
         place = self._setting.place(TopicKind.ATTEMPTS, held.origin.partition)
-        return self.received(message_of(place, record))
+        return self.received(message_of(place, record, b"" if text is None else _TEXT[: text.size]))
 
     def reports(self, now_ms: int) -> list[Received]:
         """Each worker tells what it holds."""
@@ -145,7 +163,7 @@ class Scribe:
             position=self.end_of(self._setting.place(TopicKind.WORK, lane)),
             limit=backend.model.slots,
             held=tuple(
-                _told(held, backend.tokens_of(job, now_ms))
+                _told(held, job.said, backend.tokens_of(job, now_ms))
                 for job, held in self._held.items()
                 if held.boot == boot
             ),
@@ -153,7 +171,7 @@ class Scribe:
         return self.received(message_of(self._setting.place(TopicKind.WORKERS), report))
 
 
-def _told(held: HeldAttempt, tokens: int) -> Held:
+def _told(held: HeldAttempt, said: int, tokens: int) -> Held:
     return Held(
         attempt=held.attempt,
         id=held.id,
@@ -162,6 +180,7 @@ def _told(held: HeldAttempt, tokens: int) -> Held:
         origin=held.origin,
         attempts=held.attempts,
         charge=held.charge,
-        tokens=tokens,
+        tokens=tokens - said,
         running=True,
+        before=said,
     )

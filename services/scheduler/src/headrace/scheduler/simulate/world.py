@@ -86,9 +86,11 @@ class World:
 
     def _carry_out(self, order: Order) -> None:
         match order:
-            case Start(job, number):
+            case Start(job, number, said):
                 self._queued -= 1
-                job.sent_ms = self._now_ms
+                if said:
+                    self._keep(job, said, self._backends[number])
+                job.sent_ms, job.said = self._now_ms, said
                 self._where[job] = self._backends[number]
                 self._gap.waits_no_more(job)
                 self._backends[number].start(job, self._now_ms)
@@ -108,6 +110,7 @@ class World:
         backend.stop(job, self._now_ms)
         self._gap.left(job, tokens)
         if again:
+            job.stopped_at = tokens
             self._wait_again(job)
         else:
             self._end(job, Fate.CANCELLED)
@@ -115,13 +118,26 @@ class World:
             self._carry_out(order)
 
     def _wait_again(self, job: Job) -> None:
+        """What it had of its slot is lost until it goes on from there."""
         window = self._window
         since_ms = self._now_ms if job.kept_ms is None else job.kept_ms
-        window.lost_ms += max(0, min(self._now_ms, window.to_ms) - max(since_ms, window.from_ms))
+        job.stopped_ms = max(0, min(self._now_ms, window.to_ms) - max(since_ms, window.from_ms))
+        window.lost_ms += job.stopped_ms
         job.kept_ms = None
         self._where.pop(job)
         self._queued += 1
         self._gap.waits(job)
+
+    def _keep(self, job: Job, said: int, backend: Backend) -> None:
+        """It goes on: lost is only what its prompt took, and will take longer, with what is said."""
+        more_ms = backend.model.prefill_ms(job.input_tokens + said) - backend.model.prefill_ms(
+            job.input_tokens
+        )
+        gained_ms = backend.model.decode_ms(said - job.said) if said == job.stopped_at else 0
+        kept_ms = max(0, min(job.stopped_ms, gained_ms) - more_ms)
+        self._window.lost_ms -= kept_ms
+        job.gained_ms += kept_ms
+        job.stopped_ms = 0
 
     def _end(self, job: Job, fate: Fate) -> None:
         job.fate, job.ended_ms = fate, self._now_ms

@@ -27,6 +27,7 @@ class HeldAttempt:
     `reported`: a report has shown it. `since_ms`: when it was released, or found, ms since boot. `freed_ms`: when the slot
     that it took became free, by the worker's clock; None: it didn't wait for one. `flow`: which flow of its tenant is charged
     for it; None: none is. `reserved`: the tokens that ceilings are charged for it; None: nothing, or nobody knows how many.
+    `said`: tokens of the text that it goes on from; `tokens` are those that it has added.
     """
 
     attempt: AttemptId
@@ -48,6 +49,7 @@ class HeldAttempt:
     freed_ms: int | None = None
     flow: int | None = None
     reserved: int | None = None
+    said: int = 0
 
 
 class HeldAttempts:
