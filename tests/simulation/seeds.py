@@ -26,6 +26,8 @@ SOMETIMES = (
     "duplicates",
     "duplicate produce",
     "preempted",
+    "text gone on from",
+    "text read again",
     "buried zombie",
     "drain under load",
     "clean stop of an owner",

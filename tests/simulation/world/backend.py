@@ -14,7 +14,15 @@ from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload
 from headrace.inference_worker.outcome import Outcome
 from headrace.inference_worker.protocol.inputs import CallEnded, Progress, Work
-from tests.simulation.world.calls import Call, Ran, aborted, events_of_words, outcome_of, words_of
+from tests.simulation.world.calls import (
+    Call,
+    Ran,
+    aborted,
+    count_of,
+    events_of_words,
+    outcome_of,
+    words_of,
+)
 from tests.simulation.world.stage import Stage
 from tests.support.scheduler.pure import place
 
@@ -53,16 +61,35 @@ class Backend:
         ran = Ran(request.id, attempt, work.run.boot, work.run.epoch, stage.now_ms, zombie=zombie)
         self.ran.append(ran)
         self._unwritten[attempt] = ran
-        words = words_of(request, attempt, stage.rng.randint(1, 8))
+        before, count = self._handed(work), stage.rng.randint(1, 8)
+        read = count_of(before)
+        words = words_of(request, attempt, max(count, read + 1))[read:]
+        stage.texts[attempt] = before + "".join(words)
         fails = stage.faulty and stage.rng.random() < self._fail_share
         every_ms = stage.rng.randint(30, self._longest_ms) // len(words)
-        outcome = outcome_of(stage.rng, words, fails=fails)
+        outcome = outcome_of(stage.rng, words, before, fails=fails)
         if self.lasts_ms is not None:
             every_ms = self.lasts_ms // len(words)
         if self.fails_as is not None:
             outcome = Outcome(failure=Failure(kind=self.fails_as))
-        self._calls[attempt] = Call(work, ran, words, every_ms, outcome, stage.now_ms + every_ms)
+        call = Call(work, ran, words, every_ms, outcome, stage.now_ms + every_ms, before)
+        call.chunks = int(bool(before))
+        self._calls[attempt] = call
         stage.note(self._worker, f"runs {request.id[-6:]} as {attempt}")
+
+    def _handed(self, work: Work) -> str:
+        """The text that an attempt is to go on from. It must be what the attempt that it is said to be of had said."""
+        told, stage = work.run.text, self._stage
+        if told is None:
+            return ""
+        text, said = work.text.decode(), stage.stopped.get((work.run.request.id, told.attempt))
+        stage.saw("text gone on from")
+        if (text, told.tokens) != (said, count_of(text)):
+            who = f"{work.run.request.id[-6:]} as {work.run.attempt}"
+            stage.broken.append(
+                f"text: {who} is to go on from {text!r}, and {told.attempt} had said {said!r}"
+            )
+        return text
 
     def goes_on(self) -> Iterator[Message | Progress | CallEnded]:
         """What calls say by now, one after the other: chunks to send, how far they are, how they ended."""
@@ -85,6 +112,7 @@ class Backend:
         chunk = Chunk(
             id=request.id, attempt=call.work.run.attempt, number=call.chunks, characters=len(call.text),
             payload=Payload(size=len(value), content_type="text/event-stream"),
+            after=call.work.run.text.attempt if call.before and call.work.run.text else None, since=len(call.before),
         )  # fmt: skip
         call.chunks += 1
         if stage.faulty and stage.rng.random() < 0.03:
@@ -104,6 +132,7 @@ class Backend:
         if call is None:
             return None
         self._over(call, f"aborted: {why}")
+        self._stage.stopped[call.work.run.request.id, attempt] = call.text
         return CallEnded(attempt, aborted(call))
 
     def written(self, attempt: AttemptId) -> None:

@@ -1,7 +1,7 @@
 """Simulated calls of a backend: how long each takes, what it says on the way and what it comes to. Used by world.backend.
 
-Invariant: an answer's text is a function of the request, and of the attempt where the request says so; so what readers
-were sent can be compared with what is stored.
+Invariant: an answer's text is a function of the request, and of the attempt where the request says so, behind the text that
+the attempt was handed; so what readers were sent can be compared with what is stored.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +13,11 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Failure, Usage
-from headrace.inference_worker.outcome import Outcome, unstarted
+from headrace.inference_worker.outcome import Kept, Outcome, unstarted
 from headrace.inference_worker.protocol.inputs import Work
 
+PROMPT = 4
+"""Tokens of every prompt."""
 RETRYABLE = (FailureKind.BACKEND_ERROR, FailureKind.BACKEND_OVERLOADED, FailureKind.BACKEND_TIMEOUT)
 
 
@@ -38,7 +40,7 @@ class Ran:
 
 @dataclass(eq=False)
 class Call:
-    """One call under way. `words`: the answer's text in pieces, each a chunk; `every_ms` apart."""
+    """One call under way. `words`: the answer's text in pieces, each a chunk, `every_ms` apart, behind `before`."""
 
     work: Work
     ran: Ran
@@ -46,6 +48,7 @@ class Call:
     every_ms: int
     outcome: Outcome
     next_ms: int
+    before: str = ""
     said: int = 0
     chunks: int = 0
     over: bool = field(default=False)
@@ -53,7 +56,7 @@ class Call:
     @property
     def text(self) -> str:
         """What was said so far."""
-        return "".join(self.words[: self.said])
+        return self.before + "".join(self.words[: self.said])
 
 
 def words_of(request: RequestRecord, attempt: AttemptId, count: int) -> list[str]:
@@ -62,11 +65,16 @@ def words_of(request: RequestRecord, attempt: AttemptId, count: int) -> list[str
     return [f"{request.id[-6:]}{flavour}:{number} " for number in range(count)]
 
 
+def count_of(text: str) -> int:
+    """How many words it is."""
+    return text.count(" ")
+
+
 def body_of(text: str, tokens: int) -> bytes:
     """A stored chat answer."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 4, "completion_tokens": tokens}
+    usage = {"prompt_tokens": PROMPT, "completion_tokens": tokens}
     return msgspec.json.encode({"id": "c", "model": "m", "choices": [choice], "usage": usage})
 
 
@@ -78,11 +86,13 @@ def events_of_words(words: list[str]) -> bytes:
     )  # fmt: skip
 
 
-def outcome_of(rng: Random, words: list[str], *, fails: bool) -> Outcome:
-    """What a call will come to."""
-    usage = Usage(prompt_tokens=4, completion_tokens=len(words))
+def outcome_of(rng: Random, words: list[str], before: str, *, fails: bool) -> Outcome:
+    """What a call will come to that goes on from `before`."""
+    read = count_of(before)
+    usage = Usage(prompt_tokens=PROMPT + read, completion_tokens=len(words))
     if not fails:
-        return Outcome(http_status=200, body=body_of("".join(words), len(words)), usage=usage)
+        body = body_of(before + "".join(words), read + len(words))
+        return Outcome(http_status=200, body=body, usage=usage, before=read)
     roll = rng.random()
     if roll < 0.1:
         return Outcome(
@@ -90,11 +100,13 @@ def outcome_of(rng: Random, words: list[str], *, fails: bool) -> Outcome:
         )
     if roll < 0.25:
         return unstarted(FailureKind.BACKEND_UNAVAILABLE)
-    return Outcome(failure=Failure(kind=rng.choice(RETRYABLE)), usage=usage)
+    return Outcome(failure=Failure(kind=rng.choice(RETRYABLE)), usage=usage, before=read)
 
 
 def aborted(call: Call) -> Outcome:
     """The outcome of a call that was given up."""
-    usage = Usage(prompt_tokens=4, completion_tokens=call.said, estimated=True)
-    body = body_of(call.text, call.said) if call.said else b""
-    return Outcome(aborted=True, partial=bool(body), body=body, usage=usage)
+    text, read = call.text, count_of(call.before)
+    usage = Usage(prompt_tokens=PROMPT + read, completion_tokens=call.said, estimated=True)
+    body = body_of(text, read + call.said) if text else b""
+    kept = Kept(text.encode(), read + call.said, len(text)) if text else None
+    return Outcome(aborted=True, partial=bool(body), body=body, usage=usage, before=read, kept=kept)

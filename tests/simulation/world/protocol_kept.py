@@ -12,10 +12,11 @@ from headrace.contracts.checkpoints import Finished, Ownership, Positions
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Run
 from headrace.contracts.control import CancelRequest
+from headrace.contracts.lifecycle import Status
 from headrace.contracts.reports import Report, Tick
 from headrace.contracts.topics import TopicKind
-from tests.simulation.world.calls import Ran
-from tests.simulation.world.evidence import Evidence
+from tests.simulation.world.calls import PROMPT, Ran, count_of
+from tests.simulation.world.evidence import Evidence, text_of
 from tests.support.scheduler.pure import place
 
 _LONG_AFTER_MS = 40_000
@@ -36,6 +37,7 @@ def protocol_kept(facts: Evidence) -> Iterator[str]:
     yield from _ticks(facts)
     yield from _finished(facts)
     yield from _cancels(facts)
+    yield from _counted(facts)
 
 
 def _answered(facts: Evidence) -> Iterator[str]:
@@ -179,6 +181,18 @@ def _cancels(facts: Evidence) -> Iterator[str]:
             first = next((at for control, at in passed if control > offset), None)
             if first is not None and first < ended[record.id]:
                 yield f"F: a checkpoint passed the cancel of {record.id[-6:]} before it ended"
+
+
+def _counted(facts: Evidence) -> Iterator[str]:
+    """What a caller is told to have used is what is stored, each token once, however often it was stopped."""
+    for request_id, (first, *_) in facts.results.items():
+        row = facts.rows.get(request_id)
+        text = None if row is None or first.status is not Status.SUCCEEDED else text_of(row["body"])
+        if text is None:
+            continue
+        told, used = (first.usage.prompt_tokens, first.usage.completion_tokens), (PROMPT, count_of(text))
+        if told != used:
+            yield f"counts: {request_id[-6:]} is told to have used {told} tokens, and it was {used}"
 
 
 def _offsets(record: Finished) -> Iterator[int]:

@@ -17,10 +17,7 @@ from headrace.ingest.decisions.mend_stream import DONE
 from headrace.ingest.decisions.native_events import EventId, NativeEvents, event_id_from
 from headrace.ingest.decisions.relay_stream import RelayedStream
 from headrace.ingest.decisions.what_to_answer import Ended
-from tests.simulation.world.calls import words_of
 from tests.simulation.world.stage import Stage
-
-_MOST_WORDS = 12
 
 
 @dataclass(slots=True)
@@ -153,6 +150,6 @@ class NativeReader(Reader):
 
     def _check(self, attempt: AttemptId) -> None:
         """What is shown is the beginning of one attempt's text, at every moment."""
-        whole = "".join(words_of(self.record, attempt, _MOST_WORDS))
+        whole = self.stage.texts.get(attempt, "")
         if not whole.startswith(self.had.text):
             self.stage.broken.append(f"read: {self.had.text!r} was shown as the text of {attempt}")

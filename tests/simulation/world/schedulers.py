@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from headrace.bus.messages import Message
 from headrace.contracts.observations import QueueState
+from headrace.contracts.topics import TopicKind
 from headrace.runtime.health import Component, ComponentState
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
@@ -24,7 +25,7 @@ from tests.simulation.world.limits_kept import released_too_much
 from tests.simulation.world.process import Process
 from tests.simulation.world.reading import SimLoopReader
 from tests.simulation.world.stage import POLICY, Stage
-from tests.support.scheduler.pure import NAMES, POOL
+from tests.support.scheduler.pure import NAMES, POOL, place
 
 _NO_WAIT = timedelta()
 _STANDBY_MS, _CLAIMING_MS, _OWNER_MS = 150, 25, 20
@@ -44,6 +45,8 @@ class Telling:
         for what, count in outputs.counts.items():
             self._stage.saw(what, count)
         self._stage.saw("paused partition", bool(outputs.paused))
+        texts = [run for run in outputs.read_again if run.place.topic == place(TopicKind.ATTEMPTS).topic]
+        self._stage.saw("text read again", len(texts))
         for notice in outputs.notices:
             self.noticed(notice)
 

@@ -6,6 +6,7 @@ Invariant: everything random comes from one generator, seeded once.
 from collections import Counter
 from random import Random
 
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import required_topics
 from tests.simulation.world.broker import Broker
 from tests.simulation.world.clockwork import Clockwork
@@ -33,6 +34,10 @@ class Stage:
         """(process, topic) -> until when it doesn't see what is new there: for written schedules."""
         self.broken: list[str] = []
         """What went wrong already while it ran."""
+        self.texts: dict[AttemptId, str] = {}
+        """What each attempt says from beginning to end, with what it goes on from."""
+        self.stopped: dict[tuple[str, AttemptId], str] = {}
+        """What a request's attempt had said when it was stopped."""
         topics = required_topics(NAMES, POLICY.topics.counts(), pools=[POOL], tiers=TIERS)
         self.broker.create(topics)
 

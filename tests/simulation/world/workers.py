@@ -10,10 +10,11 @@ from typing import Any
 
 from headrace.bus.messages import Message, Received, message_of
 from headrace.bus.ports import BusError
-from headrace.contracts.codec import decode
+from headrace.contracts.codec import decode, find_header
 from headrace.contracts.commands import Buried, Run
 from headrace.contracts.durations import ms
 from headrace.contracts.ids import boot_id
+from headrace.contracts.kept_text import TEXT_HEADER
 from headrace.contracts.reports import Gauges
 from headrace.contracts.topics import TopicKind
 from headrace.inference_worker.protocol.core import WorkerCore
@@ -157,7 +158,8 @@ class SimWorker(Process):
     @staticmethod
     def _command(record: Received) -> Any:
         command = decode(TopicKind.WORK, record.header)
-        return Work(command, record.value or b"") if isinstance(command, Run) else command
+        text = find_header(record.headers, TEXT_HEADER) or b""
+        return Work(command, record.value or b"", text=text) if isinstance(command, Run) else command
 
     def _write(self, writing: Writing, message: Message, token: object) -> None:
         core = self._core
@@ -178,7 +180,7 @@ class SimWorker(Process):
         self._write(self._outcomes, message, output.token)
 
     def _send_attempt(self, output: SendAttempt) -> None:
-        message = message_of(place(TopicKind.ATTEMPTS, output.partition), output.record)
+        message = message_of(place(TopicKind.ATTEMPTS, output.partition), output.record, output.text)
         core, attempt = self._core, output.record.attempt
 
         def told(acknowledged: bool) -> None:

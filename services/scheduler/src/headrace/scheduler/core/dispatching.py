@@ -24,9 +24,6 @@ class Dispatching:
     ) -> None:
         self._state, self._commands = state, commands
         self._estimating, self._holding = estimating, holding
-        tiers = state.setting.policy.tiers
-        urgent = any(tier.headroom_percent for tier in tiers.values())
-        self._stoppable = {name for name, tier in tiers.items() if urgent and tier.preemptible}
 
     def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
         """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
@@ -73,7 +70,7 @@ class Dispatching:
             charge=held.charge,
             dispatched_ms=state.now.wall_ms,
             trial=held.trial,
-            stoppable=record.tier in self._stoppable,
+            stoppable=self._is_stoppable(record.tier),
             text=state.text_of(record.id),
         )
         text = state.texts.of(record.id)
@@ -82,3 +79,8 @@ class Dispatching:
         state.out.waits_ms.append((record.tier, waited_ms))
         state.count(Counted.RELEASED)
         self._commands.send(held.lane, run, held=held, value=tracked.value, trace=beside, waited_ms=waited_ms)
+
+    def _is_stoppable(self, tier: str) -> bool:
+        """Whether its slot may be taken back."""
+        tiers = self._state.setting.policy.tiers
+        return tiers[tier].preemptible and any(each.headroom_percent for each in tiers.values())

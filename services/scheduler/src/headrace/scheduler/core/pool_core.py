@@ -68,8 +68,7 @@ class PoolCore:
         self._commands = Commands(state, returning, self._endings)
         self._spilling = Spilling(state, self._endings)
         self._intake = Intake(
-            state, self._finishing, self._endings, returning=returning, estimating=estimating,
-            spilling=self._spilling,
+            state, self._finishing, self._endings, returning=returning, estimating=estimating, spilling=self._spilling,
         )  # fmt: skip
         self._attempts = AttemptLog(
             state, self._finishing, returning, self._commands, self._endings, suspicion, estimating, self._holding,
@@ -85,8 +84,7 @@ class PoolCore:
         quarantine, self._headroom = Quarantine(state, dispatching), Headroom(state, self._commands)
         self._releasing = Releasing(
             state, self._commands, self._endings, returning=returning, quarantine=quarantine,
-            dispatching=dispatching, headroom=self._headroom, holding=self._holding,
-            estimating=estimating,
+            dispatching=dispatching, headroom=self._headroom, holding=self._holding, estimating=estimating,
         )  # fmt: skip
         self._checkpoints = checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, checkpoints)
