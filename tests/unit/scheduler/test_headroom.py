@@ -8,19 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.bus.messages import message_of
 from headrace.contracts.commands import Cancel, CancelReason, Run
+from headrace.contracts.control import Query
+from headrace.contracts.explanations import Closed, Gate
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy, policy_from
+from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
+from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
+from headrace.scheduler.core import headroom
 from headrace.scheduler.decisions.what_is_lent import Share, closed_to, safe
 from headrace.scheduler.decisions.whom_to_preempt import Running, whom_to_preempt
 from headrace.scheduler.state.wanted import REMEMBERED, Wanted
 from tests.support.scheduler.case import BOOT, Case
-from tests.support.scheduler.pure import POOL
+from tests.support.scheduler.pure import POOL, place
 
 TIERS = ("interactive", "standard", "batch")
 
@@ -120,6 +126,45 @@ def test_a_preempted_request_runs_again_uses_no_attempt_and_is_stopped_twice_at_
     case.answer(case.commands(Run)[-1], Verdict.DONE, status=Status.SUCCEEDED)
     case.run(600)
     assert case.commands(Run)[-1].request == urgent
+
+
+def why(case: Case, request_id: str) -> tuple[Closed, ...]:
+    """The gates that are closed to it, as its owner says."""
+    before = len(case.world.records(TopicKind.REPLIES))
+    query = Query(id=request_id, nonce="n", gateway=0, why=True)
+    case.world.append(message_of(place(TopicKind.CONTROL), query))
+    case.run(300)
+    (answer,) = case.world.records(TopicKind.REPLIES)[before:]
+    assert isinstance(answer, Answer)
+    assert answer.why is not None
+    return answer.why.closed
+
+
+def test_what_was_stopped_too_often_to_get_a_free_slot_is_told_so_and_so_is_what_waits_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = full_of("batch", limit=1)
+    first = case.commands(Run)[0]
+    behind = case.submit(into="batch")
+    for times in (1, 2):
+        case.submit(into="interactive")
+        case.run(400)
+        give_back(case, case.commands(Run)[-1])
+        case.run(500)
+        reported(case, {case.commands(Run)[-1].attempt: 1}, limit=1)
+        if times == 2:
+            monkeypatch.setattr(headroom, "may_stay", lambda _shares, *, slots: slots - 1)
+        case.answer(case.commands(Run)[-1], Verdict.DONE, status=Status.SUCCEEDED)
+        case.run(500)
+        reported(case, {case.commands(Run)[-1].attempt: 1} if times == 1 else {}, limit=1)
+    ran = len(case.commands(Run))
+    for waiting in (first.request.id, behind.id):
+        assert Closed(gate=Gate.STOPPED_OFTEN, limit=0, used=0) in why(case, waiting)
+    assert len(case.commands(Run)) == ran
+    monkeypatch.undo()
+    case.run(300)
+    assert len(case.commands(Run)) == ran + 1
+    assert Gate.STOPPED_OFTEN not in {each.gate for each in why(case, behind.id)}
 
 
 @pytest.mark.parametrize("percent", [0, 10])

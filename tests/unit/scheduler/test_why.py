@@ -321,6 +321,8 @@ FULL = Slots(limit=4, held=4)
         (Gates([FULL, FULL._replace(held=3)]), []),
         (Gates([FULL._replace(held=3)], kept=1), [Gate.HEADROOM]),
         (Gates([FULL._replace(held=2)], kept=1), []),
+        (Gates([FULL._replace(held=3)], staying=(1, 1)), [Gate.STOPPED_OFTEN]),
+        (Gates([FULL], staying=(1, 1)), [Gate.SLOTS]),
         (Gates([FULL._replace(held=3)], in_flight=3, most_in_flight=3), [Gate.TENANT_SLOTS]),
         (Gates([FULL._replace(held=3)], in_flight=2, most_in_flight=3), []),
         (Gates([FULL._replace(held=3)], cache=(10, 9)), [Gate.CACHE]),

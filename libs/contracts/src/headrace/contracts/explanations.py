@@ -34,6 +34,7 @@ class Gate(StrEnum):
     SLOTS = "slots"
     BACKEND_LIMIT = "backend_limit"
     HEADROOM = "headroom"
+    STOPPED_OFTEN = "stopped_often"
     TENANT_SLOTS = "tenant_slots"
     READING_AGAIN = "reading_again"
     CACHE = "cache"
@@ -55,6 +56,7 @@ GATES: dict[Gate, str] = {
     Gate.SLOTS: "The slots of all workers are taken.",
     Gate.BACKEND_LIMIT: "The backends hold as many requests as their engines were found to hold well.",
     Gate.HEADROOM: "What slots are free are kept for another tier.",
+    Gate.STOPPED_OFTEN: "The next of this tier was stopped for urgent work as often as it may be; as many such run as may.",
     Gate.TENANT_SLOTS: "You have as many requests in flight as you may have while others of this tier wait.",
     Gate.READING_AGAIN: "The next of yours is being read from the log again: so many of yours wait that it wasn't in memory.",
     Gate.CACHE: "The next request in line doesn't fit any engine's KV cache beside what runs.",

@@ -49,6 +49,7 @@ class GatesNow:
                 suspect=tracked is not None and tracked.id in state.suspects.group_of,
                 due_ms=self._due_ms(tracked),
                 kept=self._headroom.kept_from(tier, free),
+                staying=self._headroom.staying if tier in self._releasing.barred else None,
                 in_flight=state.accounts.seen(tier, tenant).in_flight,
                 most_in_flight=self._most(tier, tenant, len(state.held) + free, waits=waits > 0),
                 reading_again=bool(waits) and not state.queue.next_is_here(tier, tenant),

@@ -63,8 +63,14 @@ class Headroom:
         """Whether a request that is next gets none of the free slots, since it was stopped too often to be stopped again."""
         if tracked.record.tier not in self._preemptible or self._times(tracked.id) < MOST_TIMES:
             return False
-        staying = sum(1 for held in self._state.held.all() if self._stays(held))
-        return staying >= may_stay(self._shares().values(), slots=self._slots)
+        may, run = self.staying
+        return run >= may
+
+    @property
+    def staying(self) -> tuple[int, int]:
+        """How many attempts that can't be stopped again may run, and how many do."""
+        run = sum(1 for held in self._state.held.all() if self._stays(held))
+        return max(0, may_stay(self._shares().values(), slots=self._slots)), run
 
     def kept_from(self, tier: str, free: int) -> int:
         """How many of so many free slots are kept for other tiers."""

@@ -4,6 +4,7 @@ Invariant: what has expired, was cancelled or can't be in time is ended instead,
 suspects gets nothing from here.
 """
 
+from collections.abc import Set
 from heapq import heapify, heappop, heappush, heapreplace
 
 from headrace.contracts.failures import FailureKind, rule_of
@@ -49,6 +50,8 @@ class Releasing:
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
         self._headroom, self._holding, self._estimating = headroom, holding, estimating
         self._fits_nowhere = False
+        self.barred: Set[str] = frozenset()
+        """Tiers whose next was stopped too often to be stopped again, and has to wait for that."""
 
     @property
     def fits_nowhere(self) -> bool:
@@ -79,7 +82,7 @@ class Releasing:
         Returns whether it stopped although there may be room and work: so come back at once.
         """
         self._quarantine.turn()
-        self._fits_nowhere = False
+        self._fits_nowhere, self.barred = False, frozenset()
         if self._state.now.boot_ms < self._commands.breathless_until_ms:
             return False
         workers = self._with_room()
@@ -108,6 +111,7 @@ class Releasing:
             drops = 0
             if self._headroom.bars(tracked):
                 barred.add(tracked.record.tier)
+                self.barred = barred
                 continue
             if not self._give(tracked, workers):
                 self._fits_nowhere = True

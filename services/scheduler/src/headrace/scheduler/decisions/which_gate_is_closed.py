@@ -43,7 +43,8 @@ class Over(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """How things stand. `kept`: free slots that other tiers own; `most_in_flight`: None while nobody else of its tier waits;
+    """How things stand. `kept`: free slots that other tiers own; `staying`: (how many that can't be stopped again may run,
+    how many do) where the next of its tier waits as one of them; `most_in_flight`: None while nobody else of its tier waits;
     `due_ms` (Unix ms): when its next try is due; `reading_again`: its tenant's next isn't in memory; `cache`: (what fits,
     what is promised) where the next in line fits no cache.
     """
@@ -57,6 +58,7 @@ class Gates:
     suspect: bool = False
     due_ms: int | None = None
     kept: int = 0
+    staying: tuple[int, int] | None = None
     in_flight: int = 0
     most_in_flight: int | None = None
     reading_again: bool = False
@@ -112,6 +114,9 @@ def _turn(gates: Gates) -> Iterator[Closed]:
     room = sum(worker.room for worker in gates.workers)
     if room and gates.kept >= room:
         yield Closed(gate=Gate.HEADROOM, limit=gates.kept, used=0)
+    if room and gates.staying is not None:
+        may, run = gates.staying
+        yield Closed(gate=Gate.STOPPED_OFTEN, limit=may, used=run)
     if gates.most_in_flight is not None and gates.in_flight >= gates.most_in_flight:
         yield Closed(gate=Gate.TENANT_SLOTS, limit=gates.most_in_flight, used=gates.in_flight)
     if room and gates.reading_again:
