@@ -1,6 +1,5 @@
 """An operator's new priority moves what it means inside its tenant alone, wherever that is kept, whoever owns the pool."""
 
-from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from headrace.bus.messages import message_of
 from headrace.contracts.checkpoints import Positions, Reprioritised
@@ -134,7 +134,7 @@ class QueueWithSpilled:
         self.queue.enter(tracked)
 
     def put(self, tracked: Tracked, *, spilled: bool) -> None:
-        self.waiting[tracked.id] = replace(tracked)
+        self.waiting[tracked.id] = structs.replace(tracked)
         self.requests[tracked.id] = tracked
         if spilled:
             self.queue.assign(tracked)

@@ -1,8 +1,7 @@
 """Finishes requests: the only place where an offset is marked and a request is forgotten.
 
 Called by core.attempt_log, core.endings and core.intake. Invariant: what is finished here has a terminal record in the log,
-stands in another pool's log, or is a
-duplicate or a dead letter that needs none.
+stands in another pool's log, or is a duplicate or a dead letter that needs none.
 """
 
 from headrace.bus.messages import Place
@@ -36,6 +35,8 @@ class Finishing:
         tracked = state.tracked.pop(request_id)
         if tracked is not None:
             self._forget(tracked)
+            if tracked.origin != origin:
+                self.finish_offset(tracked.origin)
 
     def finish_offset(self, origin: Origin) -> None:
         """This record needs nothing more; whoever's id it bears."""
@@ -47,7 +48,6 @@ class Finishing:
         if tracked.phase is Phase.WAITING:
             self._state.queue.take(tracked, Phase.FINISHED)
         tracked.phase = Phase.FINISHED
-        self.finish_offset(tracked.origin)
         self._state.unread.pop(tracked.id, None)
         if tracked.whole:
             partition = self._state.partitions.by_place[Place(tracked.origin.topic, tracked.origin.partition)]

@@ -6,7 +6,7 @@ Invariant: what is counted here is what waits, in memory and spilled; a tier or 
 from fractions import Fraction
 
 from headrace.scheduler.state.accounts import Accounts
-from headrace.scheduler.state.tenant_queue import TenantQueue, TierQueue, Waiting
+from headrace.scheduler.state.tenant_queue import NOBODY, TierQueue, Waiting
 
 
 class Backlogs:
@@ -22,7 +22,7 @@ class Backlogs:
 
     def backlog(self, tier: str, tenant: str) -> Waiting:
         """What of a tenant waits in a tier."""
-        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
+        queue = self._tiers[tier].tenants.get(tenant, NOBODY)
         return Waiting(queue.waiting, queue.cost)
 
     def backlog_of_tier(self, tier: str) -> Waiting:

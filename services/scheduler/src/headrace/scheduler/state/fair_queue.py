@@ -21,7 +21,7 @@ from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.held_back import HeldBack
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
-from headrace.scheduler.state.tenant_queue import FlowQueue, TenantQueue, TierQueue
+from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, TenantQueue, TierQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
@@ -50,7 +50,7 @@ class FairQueue(Backlogs):
         tier, tenant, key = record.tier, record.tenant, record.fairness_key
         if key is None:
             return NO_KEY if (tier, tenant) in self._accounts.flows else None
-        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
+        queue = self._tiers[tier].tenants.get(tenant, NOBODY)
         return self._accounts.flows_of(tier, tenant).flow_of(key, queue.flows)
 
     def put(self, request: Tracked) -> None:
@@ -150,7 +150,7 @@ class FairQueue(Backlogs):
 
     def in_memory(self, tier: str, tenant: str) -> Amount:
         """What of a tenant waits in memory, with its payload."""
-        return self._tiers[tier].tenants.get(tenant, TenantQueue()).in_memory
+        return self._tiers[tier].tenants.get(tenant, NOBODY).in_memory
 
     def next_is_here(self, tier: str, tenant: str) -> bool:
         """Whether what is next of a tenant is in memory, with its payload."""
@@ -179,14 +179,14 @@ class FairQueue(Backlogs):
     def forget_flows(self) -> None:
         """Drop the counters of flows that the lift would replace anyway."""
         for (tier, tenant), flows in list(self._accounts.flows.items()):
-            flows.forget_idle(self._tiers[tier].tenants.get(tenant, TenantQueue()).flows)
+            flows.forget_idle(self._tiers[tier].tenants.get(tenant, NOBODY).flows)
             if not flows.needed:
                 del self._accounts.flows[tier, tenant]
 
     def ahead_of(self, record: RequestRecord, order: OrderKey) -> Before:
         """What of its tenant's requests in its tier goes before such a one with this order; for answers to queries."""
         tier, tenant = record.tier, record.tenant
-        queue = self._tiers[tier].tenants.get(tenant, TenantQueue())
+        queue = self._tiers[tier].tenants.get(tenant, NOBODY)
         counters = self._accounts.flows.get((tier, tenant), Flows())
         flow = counters.flow_now(record.fairness_key, queue.flows)
         here = before(queue.flows.get(flow, FlowQueue()).heap, order)

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.values import Origin
 
@@ -18,8 +20,7 @@ class Absence:
     until: int | None = None
 
 
-@dataclass(slots=True, eq=False)
-class HeldAttempt:
+class HeldAttempt(Struct, eq=False):
     """One attempt as the owner believes it to be there.
 
     `offset` is where its `run` stands on the lane: -1 for one that another owner sent, None while that isn't known.

@@ -6,11 +6,12 @@ Invariant: same producer, same partition: once a later command is acknowledged, 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from headrace.scheduler.state.held import HeldAttempt
 
 
-@dataclass(slots=True, eq=False)
-class Sent:
+class Sent(Struct, eq=False):
     """One command on a lane. `held`: the attempt whose `run` it is. Times are ms since boot."""
 
     number: int

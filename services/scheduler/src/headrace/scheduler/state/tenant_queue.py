@@ -162,6 +162,10 @@ class TenantQueue:
             flow.tidy()
 
 
+NOBODY = TenantQueue()
+"""Of a tenant of whom nothing waits. To look at."""
+
+
 @dataclass(slots=True)
 class TierQueue:
     """`heap`: tenants by their counters, lazily deleted. `weight`: of all tenants with waiting requests. `aside`: those of

@@ -1,7 +1,8 @@
 """A request that has been read and isn't finished. Made by core.intake; held in the window and the queue."""
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from headrace.bus.messages import Headers, Received
 from headrace.contracts.codec import TRACE_HEADERS
@@ -22,8 +23,7 @@ class Phase(Enum):
     FINISHED = auto()
 
 
-@dataclass(slots=True, eq=False)
-class Tracked:
+class Tracked(Struct, eq=False):
     """One request, kept until it is finished: a retry is the same record again.
 
     `received` is the record as it was read, for the value and for a dead letter; None: it was spilled, and stands in the log
@@ -43,7 +43,7 @@ class Tracked:
     used: int = 0
     due_boot_ms: int = 0
     start_by_ms: int | None = None
-    last: AttemptId = AttemptId(0, 0)  # noqa: RUF009 an immutable tuple
+    last: AttemptId = AttemptId(0, 0)
     flow: int = NO_KEY
     stays: bool = False
 
