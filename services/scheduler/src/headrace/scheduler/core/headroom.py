@@ -26,7 +26,7 @@ class Headroom:
 
     def __init__(self, state: PoolState, commands: Commands) -> None:
         self._state, self._commands = state, commands
-        self._free = self._slots = 0
+        self._free = self._slots = self._most_kept = 0
         self._since: dict[str, int] = {}
         self._wanted: dict[str, Wanted] = {}
         self.adopt()
@@ -44,6 +44,8 @@ class Headroom:
     def begin(self, free: int) -> None:
         """So many slots are free now, before anything is released."""
         self._free, self._slots = free, self._slots_with(free)
+        owned = (-(-self._slots * percent // 100) for percent in self._percents.values())
+        self._most_kept = sum(owned) + len(self._stopping)
         for tier, wanted in self._wanted.items():
             number = self._state.held.count_of_tier(tier) + self._state.queue.frozen.free_depth(tier)
             wanted.saw(self._state.now.boot_ms, number)
@@ -54,7 +56,7 @@ class Headroom:
 
     def closed(self) -> Set[str]:
         """The tiers that may have none of the free slots now."""
-        if not self._percents:
+        if not self._percents or self._free > self._most_kept:
             return _NONE
         tiers, boot_ms = self._state.accounts.tiers, self._state.now.boot_ms
         return closed_to(tiers, self._shares(), free=self._free, slots=self._slots, boot_ms=boot_ms)
