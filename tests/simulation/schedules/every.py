@@ -4,10 +4,10 @@ where something must be.
 Invariant: theme by theme, and as they stand in their module, whoever imported what first.
 """
 
-from tests.simulation.schedules import operators, owners, readers, results, times, workers
+from tests.simulation.schedules import operators, owners, readers, results, texts, times, workers
 from tests.simulation.schedules.schedule import WRITTEN, Schedule
 
-THEMES = (owners, workers, times, readers, results, operators)
+THEMES = (owners, workers, times, readers, results, operators, texts)
 
 SCHEDULES: dict[str, Schedule] = {
     name: written
