@@ -147,10 +147,10 @@ def topic(kind: TopicKind, prefix: str = PREFIX) -> str:
     return TopicNames(prefix).of(kind, pool="main", tier="standard")
 
 
-def apply(bus: Bus, prefix: str = PREFIX) -> None:
+def apply(bus: Bus, prefix: str = PREFIX, *, policy: Policy = POLICY) -> None:
     """Creates the topics that result-delivery needs."""
     topics = bus.topics("test")
-    topics.create(list(topics_of(prefix, POLICY)))
+    topics.create(list(topics_of(prefix, policy)))
     topics.close()
 
 

@@ -119,6 +119,7 @@ class OtherSide:
             "id": request.id, "tenant": request.tenant, "pool": request.pool, "tier": request.tier,
             "model": request.model, "route": request.route, "stream": request.stream,
             "accepted_ms": request.accepted_ms, "origin_topic": "t", "origin_partition": 0, "origin_offset": 0,
+            "hop": request.hop,
         }  # fmt: skip
         with self._database.begin() as connection:
             connection.execute(REQUESTS.insert(), row)
@@ -172,6 +173,7 @@ class OtherSide:
             partial=partial,
             failure=failure,
             usage=Usage(prompt_tokens=3, completion_tokens=2),
+            model=to.model,
         )
         if tell:
             await self.reply(to.gateway, final, body if inline else b"")

@@ -40,7 +40,7 @@ def prepare_in_the_end(database: str) -> bool:
 def test_starters_at_the_same_time_make_the_tables_once_and_as_the_code_has_them(database: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(prepare_in_the_end, [database] * 4)) == [True] * 4
-    assert rows(database, "SELECT version_num FROM headrace_delivery_version") == [("0003",)]
+    assert rows(database, "SELECT version_num FROM headrace_delivery_version") == [("0004",)]
     prepare(database, migrate=False)
     engine = open_engine(database)
     with engine.begin() as connection:

@@ -1,5 +1,6 @@
 """What was accepted and what each attempt used, from the logs into SQL: each once, whatever is repeated or lies."""
 
+import msgspec
 import pytest
 
 from headrace.bus.memory import MemoryBus
@@ -9,10 +10,11 @@ from headrace.contracts.control import DeliveryPosition
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.topics import TopicKind
+from headrace.contracts.policy import Policy, PoolPolicy
+from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.contracts.values import Failure, Origin, Usage
 from headrace.result_delivery import publishing
-from tests.support.delivery import FaultyBus, Member, apply, produce, records_in, rows, topic
+from tests.support.delivery import PREFIX, FaultyBus, Member, apply, produce, records_in, rows, topic
 from tests.support.results import (
     ACCEPTED_MS,
     attempt,
@@ -51,7 +53,7 @@ def test_an_accepted_request_is_noted_without_its_payload(bus: FaultyBus, databa
     member.turn_until(lambda: count(database, "requests") == 1, "it is noted")
     (row,) = rows(database, "SELECT * FROM requests")
     there = ("acme", "main", "standard", "small", "/v1/chat/completions", True, ACCEPTED_MS, REQUESTS, 3, 0)
-    assert row == (request_id(7, 3), *there)
+    assert row == (request_id(7, 3), *there, 0)
     member.turn_until(lambda: rows(database, "SELECT next_offset FROM positions") == [(2,)], "both are read")
     assert count(database, "requests") == 1
     member.leave()
@@ -126,6 +128,39 @@ def test_what_can_not_be_stored_is_dead_lettered_or_left_to_its_owner_and_its_ne
     for reason, records in (left | {FailureKind.LYING_ATTEMPT: 6}).items():
         assert member.metric("left_to_owner_total", reason=reason) == records
     assert [count(database, table) for table in ("results", "ledger", "requests")] == [1, 1, 1]
+    member.leave()
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_request_that_was_passed_on_is_noted_where_it_went_and_its_attempts_by_pool(
+    bus: FaultyBus, database: str, backwards: bool
+) -> None:
+    pools = {name: PoolPolicy(models={name: name}) for name in ("main", "away", "third")}
+    policy = Policy(pools=pools)
+    apply(bus, policy=policy)
+    names, home = TopicNames(PREFIX), request(1)
+    messages = [request_message(REQUESTS, home)]
+    for hop, pool in enumerate(("away", "third"), 1):
+        through = ("main", "away")[:hop]
+        moved = msgspec.structs.replace(home, pool=pool, model=pool, hop=hop, through=through)
+        messages.append(request_message(names.of(TopicKind.REQUESTS, pool=pool, tier="standard"), moved))
+    member = Member(bus, database, policy=policy)
+    for message in reversed(messages) if backwards else messages:
+        produce(bus, [message])
+        member.turn_until(lambda: count(database, "requests") == 1 and not member.holds, "it is noted")
+        for _ in range(3):
+            member.loop.turn()
+    assert rows(database, "SELECT pool, model, hop, origin_topic FROM requests") == [
+        ("third", "third", 2, names.of(TopicKind.REQUESTS, pool="third", tier="standard"))
+    ]
+    origin = Origin(names.of(TopicKind.REQUESTS, pool="third", tier="standard"), 0, 0)
+    there = attempt(1, origin=origin, hop=2)
+    produce(bus, [attempt_message(ATTEMPTS, attempt(1))])
+    produce(
+        bus, [attempt_message(names.of(TopicKind.ATTEMPTS, pool="third"), each) for each in (there, there)]
+    )
+    member.turn_until(lambda: count(database, "ledger") == 2, "attempts of one number are those of two pools")
+    assert rows(database, "SELECT pool FROM ledger ORDER BY pool") == [("main",), ("third",)]
     member.leave()
 
 

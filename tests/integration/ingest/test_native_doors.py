@@ -165,6 +165,7 @@ async def test_a_result_is_the_stored_body_and_until_then_a_202(replica: Replica
     code, headers, body = await get(replica, path)
     assert (code, body, headers["content-type"]) == (200, chat_answer("Hi."), "application/json")
     assert headers["x-headrace-status"] == "succeeded"
+    assert headers["x-headrace-model"] == record.model
 
 
 @pytest.mark.parametrize(

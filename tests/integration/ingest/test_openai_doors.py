@@ -59,6 +59,7 @@ async def test_a_waiting_answer_is_the_stored_body_byte_for_byte(replica: Replic
     async with await asking as answer:
         assert (answer.status, await answer.read()) == (200, chat_answer("Hi."))
         assert answer.headers["x-request-id"] == record.id
+        assert answer.headers["x-headrace-model"] == record.model
 
 
 async def test_the_official_client_waits_and_its_time_out_is_the_deadline(

@@ -8,7 +8,7 @@ from headrace.contracts.explanations import Offer, Why
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.selections import Found
-from headrace.contracts.values import Count, Failure, Payload, Port16, Usage, WallMs
+from headrace.contracts.values import Count, Failure, Name, Payload, Port16, Usage, WallMs
 
 
 class Chunk(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chunk"):
@@ -32,7 +32,8 @@ class Chunk(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="chunk"):
 
 class Final(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="final"):
     """The committed result, from result-delivery, after its SQL commit. The value is the stored body when somebody waits
-    for it and it fits; otherwise the value is empty, `stored` is true, and SQL has it.
+    for it and it fits; otherwise the value is empty, `stored` is true, and SQL has it. `model` is the name that the backend
+    which served it knows; None in records of writers that didn't say.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Final(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="final"):
     partial: bool = False
     failure: Failure | None = None
     usage: Usage = Usage()
+    model: Name | None = None
 
 
 class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"):

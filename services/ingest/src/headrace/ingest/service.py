@@ -143,6 +143,7 @@ class Ingest:
             partial=final.partial,
             failure=final.failure,
             usage=final.usage,
+            model=final.model,
         )
 
     def opened(self, heard: Heard, tenant: str) -> bytes:

@@ -138,6 +138,7 @@ class SqlResults:
                 partial=final.partial,
                 failure=final.failure,
                 usage=final.usage,
+                model=final.model,
             ),
             tier=row.tier,
             model=row.model,
@@ -179,6 +180,7 @@ def _final(row: Row[Any]) -> Final:
             completion_tokens=row.completion_tokens,
             estimated=bool(row.usage_estimated),
         ),
+        model=row.model,
     )
 
 

@@ -34,7 +34,9 @@ _WITHOUT_FAILURE = {
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One committed terminal outcome, from a Final or from SQL. `body` is opened (unsealed) and may be empty."""
+    """One committed terminal outcome, from a Final or from SQL. `body` is opened (unsealed) and may be empty. `model`:
+    which served it, by the name that its backend knows; None: nobody said.
+    """
 
     id: str
     status: Status
@@ -45,22 +47,30 @@ class Ended:
     partial: bool = False
     failure: Failure | None = None
     usage: Usage = _NO_USAGE
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer with a body as it was stored."""
+    """An HTTP answer with a body as it was stored; `model`: which made it."""
 
     status: int
     content_type: str
     body: bytes
+    model: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What says so, where it is known and fits in a header."""
+        told = self.model is not None and self.model.isascii() and self.model.isprintable()
+        return {"X-Headrace-Model": self.model} if told and self.model else {}
 
 
 def what_to_answer(ended: Ended) -> HttpAnswer:
     """The answer at OpenAI's doors. Raises Refusal where the stored body isn't the answer."""
     relayed = ended.status is Status.SUCCEEDED or (ended.status is Status.FAILED and not ended.partial)
     if relayed and ended.body:
-        return HttpAnswer(ended.http_status, ended.content_type, ended.body)
+        return HttpAnswer(ended.http_status, ended.content_type, ended.body, ended.model)
     raise refusal_of(ended)
 
 
@@ -68,7 +78,8 @@ def what_result(ended: Ended) -> HttpAnswer:
     """The answer at the native result route. Raises Refusal when nothing is stored."""
     cancelled = ended.status is Status.CANCELLED
     if ended.body:
-        return HttpAnswer(200 if cancelled else ended.http_status, ended.content_type, ended.body)
+        status = 200 if cancelled else ended.http_status
+        return HttpAnswer(status, ended.content_type, ended.body, ended.model)
     raise refusal_of(ended, 409 if cancelled else None)
 
 

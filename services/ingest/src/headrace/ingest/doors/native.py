@@ -105,7 +105,7 @@ async def result(request: Request, request_id: str) -> Response:
     if found is None:
         return await _live(front, request_id, tenant, address, 202)
     answer = what_result(found.ended)
-    headers = {"X-Headrace-Status": found.ended.status.value, "X-Request-Id": request_id}
+    headers = {"X-Headrace-Status": found.ended.status.value, "X-Request-Id": request_id} | answer.headers
     if found.ended.partial:
         headers["X-Headrace-Partial"] = "true"
     return Response(answer.body, answer.status, headers | {"Content-Type": answer.content_type})

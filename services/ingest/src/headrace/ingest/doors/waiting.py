@@ -29,8 +29,9 @@ class WaitingAnswer(HeldOpen):
                 return
             raise
         if not self.begun:
-            length = (b"content-length", str(len(answer.body)).encode())
-            await send(self.start_of(answer.status, answer.content_type, length))
+            headers = {"content-length": str(len(answer.body))} | answer.headers
+            more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            await send(self.start_of(answer.status, answer.content_type, *more))
         elif not _fits_a_begun_answer(answer):
             self.unfinished = True
             return

@@ -43,7 +43,20 @@ def _unless_there(table: Table) -> dict[str, Any]:
     }
 
 
-_FIRST, _NOTE, _BOOK = _unless_there(POSITIONS), _unless_there(REQUESTS), _unless_there(LEDGER)
+def _or_further(table: Table) -> dict[str, Any]:
+    """By dialect: an insert that replaces a row of the same id which came through fewer pools."""
+    found: dict[str, Any] = {}
+    for name, made in (("sqlite", sqlite.insert(table)), ("postgresql", postgresql.insert(table))):
+        given = {
+            column.name: made.excluded[column.name] for column in table.columns if not column.primary_key
+        }
+        found[name] = made.on_conflict_do_update(
+            index_elements=["id"], set_=given, where=table.c.hop < made.excluded.hop
+        )
+    return found
+
+
+_FIRST, _NOTE, _BOOK = _unless_there(POSITIONS), _or_further(REQUESTS), _unless_there(LEDGER)
 
 
 class SqlTransaction:

@@ -1,9 +1,9 @@
 """The tables as this version writes them. Used by the store; the migrations must lead here, and a test says so.
 
 `results`: the one result of each request. `requests`: what was accepted, without its payload. `ledger`: one row for each
-finished attempt (request id, attempt_epoch, attempt_sequence), with what it used. `positions`: how far each log is committed,
-and of which topic that is said. `outbox`: what is to be sent. Invariant: `results.id` is unique, which is what makes one
-result of a request; so is an attempt in `ledger`; `outbox.sequence` is never used twice.
+finished attempt (request id, attempt_epoch, attempt_sequence, pool), with what it used. `positions`: how far each log is
+committed, and of which topic that is said. `outbox`: what is to be sent. Invariant: `results.id` is unique, which is what
+makes one result of a request; so is an attempt in `ledger`; `outbox.sequence` is never used twice.
 """
 
 from sqlalchemy import (
@@ -83,6 +83,7 @@ REQUESTS = Table(
     Column("origin_topic", Text, nullable=False),
     Column("origin_partition", Integer, nullable=False),
     Column("origin_offset", BigInteger, nullable=False),
+    Column("hop", Integer, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 
@@ -113,7 +114,7 @@ LEDGER = Table(
     Column("worker", Text),
     Column("boot", Text),
     Column("committed_ms", BigInteger, nullable=False),
-    PrimaryKeyConstraint("id", "attempt_epoch", "attempt_sequence"),
+    PrimaryKeyConstraint("id", "attempt_epoch", "attempt_sequence", "pool"),
     sqlite_with_rowid=False,
 )
 

@@ -10,7 +10,9 @@ from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
 
 
 class RequestRow(TypedDict):
-    """One row of the table `requests`: what was accepted, when (Unix ms), and where it stands in the log."""
+    """One row of the table `requests`: what was accepted, when (Unix ms), and where it stands in the log. `hop`: through how
+    many other pools it came; the row of the greatest counts.
+    """
 
     id: str
     tenant: str
@@ -23,6 +25,7 @@ class RequestRow(TypedDict):
     origin_topic: str
     origin_partition: int
     origin_offset: int
+    hop: int
 
 
 class LedgerRow(TypedDict):
@@ -69,6 +72,7 @@ def request_row(accepted: Accepted) -> RequestRow:
         origin_topic=origin.topic,
         origin_partition=origin.partition,
         origin_offset=origin.offset,
+        hop=record.hop,
     )
 
 

@@ -65,7 +65,8 @@ class Commit:
     """Rows to insert, what to tell once they are committed, the ids of the results that came too late, and why records are
     left to the owners of their pools.
 
-    Rows of `ledger` and `requests` may be there already: whoever inserts them leaves those as they are.
+    Rows of `ledger` and `requests` may be there already: whoever inserts them leaves those as they are, but for a request
+    that came through more pools since.
     """
 
     rows: list[ResultRow] = field(default_factory=list)
@@ -84,19 +85,19 @@ def what_to_commit(
     `batch` is in log order within each partition. All that a request ever has stands in one partition of each topic.
     """
     commit, seen = Commit(), set(known)
-    booked: set[tuple[str, int, int]] = set()
-    noted: set[str] = set()
+    booked: set[tuple[str, str, int, int]] = set()
+    noted: set[tuple[str, int]] = set()
     for found in batch:
         match found:
             case TerminalRecord():
                 _result(commit, found, seen, committed_ms, destinations)
-            case Attempted(record) if (record.id, *record.attempt) not in booked:
-                booked.add((record.id, *record.attempt))
+            case Attempted(record, pool) if (pool, record.id, *record.attempt) not in booked:
+                booked.add((pool, record.id, *record.attempt))
                 commit.ledger.append(ledger_row(found, committed_ms))
             case LeftToOwner(reason):
                 commit.left.append(reason)
-            case Accepted(record) if record.id not in noted:
-                noted.add(record.id)
+            case Accepted(record) if (record.id, record.hop) not in noted:
+                noted.add((record.id, record.hop))
                 commit.requests.append(request_row(found))
     return commit
 

@@ -65,6 +65,7 @@ def _final(outcome: TerminalRecord, topic: str) -> OutboxMessage:
         partial=record.partial,
         failure=record.failure,
         usage=record.usage,
+        model=record.model,
     )
     headers = ((HEADER, encode(final)), *outcome.trace)
     return OutboxMessage(topic, record.gateway, None, headers, outcome.body if carried else b"")
