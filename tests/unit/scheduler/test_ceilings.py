@@ -1,5 +1,7 @@
 """Who is over a ceiling waits until there is room below it: nobody else waits for that, and nothing ends in an error."""
 
+from random import Random
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -337,6 +339,65 @@ def test_who_is_known_to_the_checkpoint_isnt_charged_twice() -> None:
     assert owner.core is not None
     assert owner.core.state.held.of(run.request.id) is not None
     assert abs(owner.core.state.ceilings.closed["a"] - until_ms) <= 1_000
+
+
+class LiveWorker:
+    """Takes what it is told to run, says twice a second what it holds, and ends each after a second or two."""
+
+    def __init__(self, case: Case, dice: Random) -> None:
+        self.case, self.dice = case, dice
+        self.held: dict[AttemptId, tuple[Run, int]] = {}
+        self.started_ms: list[int] = []
+        self._read = 0
+
+    def turn(self) -> None:
+        now_ms, commands = self.case.world.now_ms, self.case.commands(Run)
+        for run in commands[self._read :]:
+            self.held[run.attempt] = run, now_ms + self.dice.randint(200, 2_000)
+            self.started_ms.append(now_ms)
+        self._read = len(commands)
+        for run, ends_ms in list(self.held.values()):
+            if ends_ms <= now_ms:
+                self.case.answer(run, Verdict.DONE, status=Status.SUCCEEDED, usage=Usage(completion_tokens=3))
+                del self.held[run.attempt]
+
+    def report(self) -> None:
+        core = self.case.owner.core
+        held = tuple(
+            Held(
+                attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin,
+                attempts=run.attempts, charge=run.charge, running=True,
+            )
+            for run, _ in self.held.values()
+        )  # fmt: skip
+        self.case.report(limit=40, epoch=1 if core is None else core.state.epoch, held=held)
+
+
+def test_however_often_the_owner_changes_no_more_is_released_than_the_ceiling_says() -> None:
+    """Two seconds are left for what is between an owner's clock and a worker's."""
+    took_over = 0
+    for seed in range(8):
+        dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
+        case = served(CeilingPolicy(requests=60, at_once=20))
+        worker = LiveWorker(case, dice)
+        for _ in range(150):
+            case.submit()
+        crash_ms = case.world.now_ms + dice.randint(100, 1_500)
+        for _ in range(600):
+            case.run(100)
+            worker.turn()
+            if dice.random() < 0.2:
+                worker.report()
+            if case.world.now_ms >= crash_ms:
+                taken_over(case)
+                took_over += 1
+                crash_ms = case.world.now_ms + dice.randint(500, 10_000)
+        at = worker.started_ms
+        assert len(at) > 30
+        for first, since_ms in enumerate(at):
+            for last in range(first, len(at)):
+                assert (last - first + 1 - 20) * 1_000 <= at[last] - since_ms + 2_000, (seed, first, last)
+    assert took_over > 40
 
 
 def paced_ms(ahead_ms: int) -> int:

@@ -141,7 +141,6 @@ class FollowingPolicy:
 
 async def follow(watch: PolicyWatch, adopt: Callable[[Policy], None]) -> None:
     """The same for an asyncio service, for as long as it runs. `adopt` is called between two of its steps."""
-    watch.listen()
     while True:
         policy = watch.turn()
         if policy is not None:

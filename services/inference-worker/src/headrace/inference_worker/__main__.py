@@ -22,6 +22,7 @@ def main() -> int:
     async def serving(telemetry: Telemetry, stop: asyncio.Event) -> None:
         bus = KafkaBus(KafkaConnection.of(settings))
         watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
+        watch.listen()  # SIGHUP would end a process that waits for Kafka
         following = asyncio.create_task(follow(watch, _nothing_of_it))
         try:
             await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop)

@@ -20,6 +20,7 @@ def main() -> int:
     async def serving(telemetry: Telemetry, stop: asyncio.Event) -> None:
         bus = KafkaBus(KafkaConnection.of(settings))
         watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
+        watch.listen()  # SIGHUP would end a process that waits for Kafka
         await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop, watch=watch)
 
     return run_service(settings, serving)

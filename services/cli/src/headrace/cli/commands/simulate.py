@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headrace.cli.options import AsJson, PolicyFile, policy_of, settings_of
 from headrace.cli.simulation_options import duration_us, names_of, seeds_of, shares_of, slacks_of
+from headrace.cli.simulation_plots import draw_plots, folder_for
 from headrace.cli.simulation_tables import tables_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
@@ -26,6 +27,7 @@ from headrace.scheduler.simulate.comparing import Course, Entrant, compare, cont
 from headrace.scheduler.simulate.figures import Figures
 from headrace.scheduler.simulate.over_seeds import summary_of
 from headrace.scheduler.simulate.scenario import Scenario
+from headrace.scheduler.simulate.series import Series
 from headrace.scheduler.simulate.trace import Asked, TraceError, half_of, read_trace
 
 BAD_INPUT = 2
@@ -55,6 +57,7 @@ def simulate(  # noqa: PLR0917 - options of a command line
     prefill: Annotated[int, typer.Option(min=1, help="Prompt tokens a second.")] = 8_000,
     each: Annotated[str, typer.Option("--token-time", help="For one output token.")] = "25ms",
     kv: Annotated[int | None, typer.Option(min=1, help="Tokens of KV memory; default: enough.")] = None,
+    plots: Annotated[Path | None, typer.Option(help="Folder for pictures, as SVG files.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a trace through the scheduler in virtual time, and compare policies."""
@@ -69,8 +72,10 @@ def simulate(  # noqa: PLR0917 - options of a command line
             half_of(_trace_in(trace), half), scenario, chosen, _pool_of(chosen, pool), [model] * backends
         )
         entrants = _entrants(course, compare_, against)
-        found = _run(course, entrants, seeds_of(seeds), quiet=as_json)
-    _tell(found, as_json=as_json)
+        folder, series = None if plots is None else folder_for(plots), dict[str, Series]()
+        found = _run(course, entrants, seeds_of(seeds), series, quiet=as_json)
+        drawn = [] if folder is None else draw_plots(folder, series, found)
+    _tell(found, drawn, as_json=as_json)
 
 
 @contextmanager
@@ -120,17 +125,22 @@ def _entrants(course: Course, names: str | None, against: Path | None) -> dict[s
 
 
 def _run(
-    course: Course, entrants: Mapping[str, Entrant], seeds: range, *, quiet: bool
+    course: Course,
+    entrants: Mapping[str, Entrant],
+    seeds: range,
+    series: dict[str, Series],
+    *,
+    quiet: bool,
 ) -> dict[str, list[Figures]]:
     """With a bar on standard error, which a pipe doesn't get."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     hidden = quiet or not sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bars:
         task = bars.add_task("runs", total=len(seeds) * len(entrants))
-        return compare(course, entrants, seeds, lambda _name, _seed: bars.advance(task))
+        return compare(course, entrants, seeds, lambda _name, _seed: bars.advance(task), series)
 
 
-def _tell(found: Mapping[str, list[Figures]], *, as_json: bool) -> None:
+def _tell(found: Mapping[str, list[Figures]], drawn: Sequence[Path], *, as_json: bool) -> None:
     summaries = {name: summary_of(runs) for name, runs in found.items()}
     if as_json:
         data = {name: {"summary": summaries[name], "runs": runs} for name, runs in found.items()}
@@ -140,3 +150,5 @@ def _tell(found: Mapping[str, list[Figures]], *, as_json: bool) -> None:
         say(table.title)
         show_table(table.columns, table.rows)
         say()
+    for path in drawn:
+        say(f"wrote: {path}")

@@ -17,6 +17,7 @@ from headrace.scheduler.simulate.gap import GapWatch
 from headrace.scheduler.simulate.jobs import Job
 from headrace.scheduler.simulate.owner import Owner
 from headrace.scheduler.simulate.scenario import Scenario, draw
+from headrace.scheduler.simulate.series import Series
 from headrace.scheduler.simulate.trace import Asked
 from headrace.scheduler.simulate.world import Window, World
 
@@ -61,19 +62,27 @@ def compare(
     entrants: Mapping[str, Entrant],
     seeds: Iterable[int],
     done: Callable[[str, int], None] = lambda _name, _seed: None,
+    series: dict[str, Series] | None = None,
 ) -> dict[str, list[Figures]]:
-    """The figures of each contender, a run for each seed. `done` is told of each run. Raises TraceError."""
+    """The figures of each contender, a run for each seed. `done` is told of each run; `series` gets how each went over time
+    under the first seed. Raises TraceError.
+    """
     found: dict[str, list[Figures]] = {name: [] for name in entrants}
     for seed in seeds:
         jobs = draw(course.trace, course.scenario, course.policy, course.models, seed)
         for name, entrant in entrants.items():
-            found[name].append(run(course, entrant, [replace(job) for job in jobs], seed))
+            recorded = None
+            if series is not None and name not in series:
+                recorded = series[name] = Series(sum(model.slots for model in course.models))
+            found[name].append(run(course, entrant, [replace(job) for job in jobs], seed, recorded))
             done(name, seed)
     return found
 
 
-def run(course: Course, entrant: Entrant, jobs: list[Job], seed: int) -> Figures:
-    """One run on these requests, which are changed by it."""
+def run(
+    course: Course, entrant: Entrant, jobs: list[Job], seed: int, series: Series | None = None
+) -> Figures:
+    """One run on these requests, which are changed by it. `series` gets how it went over time."""
     backends = [Backend(model) for model in course.models]
     contender = entrant.make(backends, seed)
     last_ms = jobs[-1].at_ms
@@ -81,8 +90,9 @@ def run(course: Course, entrant: Entrant, jobs: list[Job], seed: int) -> Figures
     weights = {name: tenant.weight for name, tenant in entrant.policy.tenants.items()}
     gap = GapWatch(entrant.policy.pools[course.pool].cost, weights)
     until_ms = last_ms + course.drain_ms
-    World(jobs, backends, contender, window=window, gap=gap, until_ms=until_ms).run()
-    return figures_of(
+    seen = None if series is None else series.samples.append
+    World(jobs, backends, contender, window=window, gap=gap, until_ms=until_ms, seen=seen).run()
+    figures = figures_of(
         jobs,
         window,
         slots=sum(model.slots for model in course.models),
@@ -90,3 +100,6 @@ def run(course: Course, entrant: Entrant, jobs: list[Job], seed: int) -> Figures
         gap=gap.worst,
         promised_gap=contender.promised_gap(),
     )
+    if series is not None:
+        series.jobs, series.rate, series.bound = jobs, figures.rate, figures.promised_gap
+    return figures

@@ -3,7 +3,7 @@
 Invariant: a contender sees of a request what a scheduler may know, which is everything but its output tokens.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from headrace.scheduler.simulate.backend import Backend
@@ -55,6 +55,10 @@ class Contender(Protocol):
 
     def wake_ms(self) -> int | None:
         """Turn it by then even if nothing happens; None: needn't be."""
+
+    def aside(self) -> Set[str]:
+        """Tenants that were over a ceiling at any moment since this was asked last: to them nothing was promised."""
+        return frozenset()
 
     def promised_gap(self) -> int | None:
         """By how much two backlogged tenants of a tier may differ in micro service units over weight, given what it has seen;

@@ -5,7 +5,7 @@ Invariant: nothing is decided here.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from random import Random
 
 from headrace.bus.messages import Place, Received
@@ -69,6 +69,7 @@ class Owner(Contender):
         """What stands in `requests`, without what has ended."""
         self._origins: dict[Job, tuple[Place, int]] = {}
         self._ticks: list[Received] = []
+        self._aside: set[str] = set()
         self._confirmations: list[Confirmation] = []
         self._ends: dict[Place, int] | None = None
         self._outputs = Outputs()
@@ -102,6 +103,11 @@ class Owner(Contender):
             wake_ms = min(wake_ms, self._now_ms + _SOON_MS)
         return max(self._now_ms + 1, min(wake_ms, self._report_ms))
 
+    def aside(self) -> Set[str]:
+        """As the queue says."""
+        found, self._aside = self._aside, set(self._core.state.queue.frozen.paced)
+        return found
+
     def promised_gap(self) -> int | None:
         """As the bound says, with the greatest charge and the greatest error of a charge that were seen."""
         return self._promise.gap
@@ -125,6 +131,7 @@ class Owner(Contender):
         self._outputs = outputs = self._core.step(inputs, self._scribe.now(self._now_ms))
         if outputs.stop is not None:
             raise RuntimeError(outputs.stop)
+        self._aside |= self._core.state.queue.frozen.paced
         self._committed = bool(outputs.checkpoint)
         self._ends = {place: self._scribe.end_of(place) for place in outputs.ask_ends} or None
         found = [self._order(send) for send in outputs.sends]

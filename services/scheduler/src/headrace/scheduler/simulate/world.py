@@ -4,8 +4,10 @@ Invariant: time only moves forward, to the next instant at which anything happen
 or is still under way when the run's time is over.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.scheduler.simulate.backend import Backend
 from headrace.scheduler.simulate.contender import Cancel, Contender, Drop, Left, Order, PutBack, Start
@@ -36,8 +38,20 @@ class Window:
         return max(1, self.to_ms - self.from_ms)
 
 
+class Sample(NamedTuple):
+    """One look. `waiting` by tier; `busy` slots; `inside`: requests that wait in all backends together; `gap`: by how much
+    the service of two tenants has come apart since both wait, of the worst pair, micro service units over weight.
+    """
+
+    at_ms: int
+    waiting: Mapping[str, int]
+    busy: int
+    inside: int
+    gap: int
+
+
 class World:
-    """One run."""
+    """One run. `seen` is told of each look, once a second."""
 
     def __init__(
         self,
@@ -48,11 +62,14 @@ class World:
         window: Window,
         gap: GapWatch,
         until_ms: int,
+        seen: Callable[[Sample], None] | None = None,
     ) -> None:
         self._jobs, self._backends, self._contender = jobs, backends, contender
         self._window, self._gap, self._until_ms = window, gap, until_ms
         self._now_ms, self._next, self._queued, self._open = 0, 0, 0, len(jobs)
         self._where: dict[Job, Backend] = {}
+        self._tell = seen
+        self._waiting: Counter[str] = Counter()
 
     def run(self) -> None:
         """Until every request has its end, or the time is over."""
@@ -80,6 +97,7 @@ class World:
         begin = self._next
         while self._next < len(self._jobs) and self._jobs[self._next].at_ms <= self._now_ms:
             self._gap.waits(self._jobs[self._next])
+            self._waiting[self._jobs[self._next].tier] += 1
             self._next += 1
         self._queued += self._next - begin
         return list(self._jobs[begin : self._next])
@@ -88,6 +106,7 @@ class World:
         match order:
             case Start(job, number, said):
                 self._queued -= 1
+                self._waiting[job.tier] -= 1
                 if said:
                     self._keep(job, said, self._backends[number])
                 job.sent_ms, job.said = self._now_ms, said
@@ -96,6 +115,7 @@ class World:
                 self._backends[number].start(job, self._now_ms)
             case Drop(job):
                 self._queued -= 1
+                self._waiting[job.tier] -= 1
                 self._gap.waits_no_more(job)
                 self._end(job, Fate.DROPPED)
             case Cancel(job) | PutBack(job):
@@ -126,6 +146,7 @@ class World:
         job.kept_ms = None
         self._where.pop(job)
         self._queued += 1
+        self._waiting[job.tier] += 1
         self._gap.waits(job)
 
     def _keep(self, job: Job, said: int, backend: Backend) -> None:
@@ -166,4 +187,11 @@ class World:
         if self._window.from_ms <= self._now_ms <= self._window.to_ms:
             self._window.inside += [len(backend.waiting) for backend in self._backends]
             running = {job: backend.tokens_of(job, self._now_ms) for job, backend in self._where.items()}
-            self._gap.sample(running)
+            self._gap.sample(running, self._contender.aside())
+        if self._tell is not None:
+            self._tell(self._seen())
+
+    def _seen(self) -> Sample:
+        busy = sum(len(backend.running) for backend in self._backends)
+        inside = sum(len(backend.waiting) for backend in self._backends)
+        return Sample(self._now_ms, dict(self._waiting), busy, inside, self._gap.now)
