@@ -5,10 +5,12 @@ from typing import Any
 from headrace.scheduler.core import headroom
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.decisions.what_is_lent import Share
+from headrace.scheduler.decisions.whom_to_preempt import stop_costs
 from headrace.scheduler.state.wanted import Wanted
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _WHOLE = "test_headroom::test_whole_slots_that_a_tier_has_wanted_are_never_lent_and_are_there_at_once"
+_KEPT = "test_headroom::test_who_goes_on_later_is_stopped_rather_than_who_loses_a_little_less_text"
 _PART = "test_headroom::test_a_tier_takes_its_part_back_and_leaves_the_others_theirs"
 _OFTEN = (
     "test_simulate::test_what_was_stopped_too_often_to_be_stopped_again_comes_to_hold_no_slot_that_is_wanted"
@@ -53,7 +55,17 @@ def what_can_not_be_stopped_runs_everywhere(patches: Patches) -> None:
     patches.set(headroom, "may_stay", lambda _shares, *, slots: slots + 1)
 
 
+def a_kept_text_counts_for_nothing(patches: Patches) -> None:
+    right = stop_costs
+
+    def costs(prompt: int, answer: int, weights: Any, *, kept: bool) -> int:  # noqa: ARG001
+        return right(prompt, answer, weights, kept=False)
+
+    patches.set(headroom, "stop_costs", costs)
+
+
 HEADROOM = (
+    Mutant("a kept text counts for nothing", "whose stop costs least is stopped", a_kept_text_counts_for_nothing, _KEPT),
     Mutant("unwanted slots kept", "nobody's slots idle for a tier that isn't used", what_nobody_wants_is_kept, _WHOLE),
     Mutant("nothing kept", "whole slots are never lent", nothing_is_kept, _WHOLE),
     Mutant("no part taken back", "a tier gets its part behind long work", a_part_is_taken_back_by_nobody, _PART),

@@ -19,6 +19,7 @@ from headrace.scheduler.decisions.estimate_cost import (
     expected_cost,
     is_told,
     raised_charge,
+    rest_of,
     spent_cost,
 )
 from headrace.scheduler.state.answer_lengths import NEEDED, AnswerLengths
@@ -52,6 +53,25 @@ def test_a_charge_is_the_prompt_and_the_mean_answer_within_the_cap_for_each_choi
     assert [cost(None), cost(2), cost(100)] == [130, 70, 130]
     assert [cost(None, 3), cost(6, 3), cost(4, 3)] == [330, 150, 150], "a cap is over all choices"
     assert cost(0, prompt_tokens=0) == 1, "nothing is free"
+
+
+@given(
+    st.integers(1, 5_000), st.integers(0, 5_000), st.integers(0, 20_000), st.none() | st.integers(1, 20_000)
+)
+def test_of_an_answer_that_is_half_said_only_the_rest_is_expected(
+    mean: int, more: int, said: int, cap: int | None
+) -> None:
+    length = Length(mean, mean + more)
+    rest, whole = rest_of(length, said, cap), capped(length, cap)
+    assert rest.mean <= rest.most
+    if not said:
+        assert rest == whole
+    if cap is not None:
+        assert rest.most <= max(0, cap - said), "never more than its caller allows"
+    if said < mean and (cap is None or cap > said):
+        assert rest.mean >= 1
+    if 2 * said <= mean:
+        assert rest.most <= whole.most, "not longer than it was at its beginning"
 
 
 def test_what_is_settled_is_what_the_engine_says_with_cached_tokens_at_their_own_price() -> None:

@@ -22,6 +22,7 @@ from headrace.contracts.values import Failure, Usage
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.which_text_is_kept import has_gained, is_text_blameless
+from headrace.scheduler.state.answer_lengths import AnswerLengths
 from headrace.scheduler.state.kept_texts import KeptTexts
 from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.pure import place
@@ -114,6 +115,18 @@ def test_a_stopped_request_goes_on_from_its_text_and_only_the_rest_is_charged() 
     case.run(300)
     assert len(state_of(case).texts) == 0
     assert not any(tier.account.in_flight for tier in state_of(case).accounts.tiers.values())
+
+
+def test_the_whole_answer_teaches_how_long_answers_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, request, first = began()
+    leave(case, first, tokens=60)
+    case.run(600)
+    learnt = list[int]()
+    monkeypatch.setattr(AnswerLengths, "learn", lambda _self, _like, tokens, **_: learnt.append(tokens))
+    done = Usage(prompt_tokens=70, completion_tokens=40)
+    case.answer(runs_of(case, request)[1], Verdict.DONE, status=Status.SUCCEEDED, before=60, usage=done)
+    case.run(100)
+    assert learnt == [100]
 
 
 def test_a_tier_that_nobody_stops_isnt_told_to_keep_anything() -> None:

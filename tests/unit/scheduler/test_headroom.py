@@ -16,14 +16,14 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.policy import Policy, policy_from
+from headrace.contracts.policy import CostWeights, Policy, policy_from
 from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from headrace.scheduler.core import headroom
 from headrace.scheduler.decisions.what_is_lent import Share, closed_to, safe
-from headrace.scheduler.decisions.whom_to_preempt import Running, whom_to_preempt
+from headrace.scheduler.decisions.whom_to_preempt import Running, stop_costs, whom_to_preempt
 from headrace.scheduler.state.wanted import REMEMBERED, Wanted
 from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.pure import POOL, place
@@ -305,11 +305,44 @@ def test_what_was_wanted_is_remembered_for_five_minutes_and_for_no_more_than_ten
     assert least <= wanted.most(now_ms) <= most
 
 
-def test_the_least_done_goes_first_and_of_equals_the_last_released() -> None:
-    def running(number: int, tokens: int, **more: Any) -> Running:
-        return Running(
-            AttemptId(1, number), f"r{number}", tokens, **{"times": 0, "preemptible": True, **more}
+WEIGHTS = CostWeights()
+TOKENS = st.integers(0, 10**6)
+
+
+@given(TOKENS, TOKENS, st.integers(1, 10**4))
+def test_a_stop_costs_less_where_the_text_is_kept_and_more_the_more_is_said(
+    prompt: int, answer: int, more: int
+) -> None:
+    kept, lost = (stop_costs(prompt, answer, WEIGHTS, kept=each) for each in (True, False))
+    assert kept == (prompt + answer) * WEIGHTS.prompt, "both are read again"
+    assert lost == prompt * WEIGHTS.prompt + answer * WEIGHTS.completion >= kept
+    for each in (True, False):
+        assert stop_costs(prompt, answer + more, WEIGHTS, kept=each) > stop_costs(
+            prompt, answer, WEIGHTS, kept=each
         )
+
+
+def test_who_goes_on_later_is_stopped_rather_than_who_loses_a_little_less_text() -> None:
+    case = Case(policy())
+    case.run()
+    case.report(4)
+    case.run(100)
+    kept = [case.submit(plain_text=True, max_tokens=500) for _ in range(2)]
+    for _ in range(2):
+        case.submit(max_tokens=500)
+    case.run(300)
+    said = {run.attempt: 30 if run.request in kept else 20 for run in case.commands(Run)}
+    reported(case, said)
+    case.submit(into="interactive")
+    case.run(600)
+    stopped = [run.request for run in case.commands(Run) if run.attempt in preempted(case)]
+    assert len(stopped) == 1
+    assert stopped[0] in kept
+
+
+def test_what_costs_least_goes_first_and_of_equals_the_last_released() -> None:
+    def running(number: int, costs: int, **more: Any) -> Running:
+        return Running(AttemptId(1, number), f"r{number}", costs, **{"times": 0, "preemptible": True, **more})
 
     found = [running(1, 5), running(2, 0), running(3, 0), running(4, 0, times=2), running(5, 0, preemptible=False),
              running(6, 0, tried_apart=True)]  # fmt: skip

@@ -14,6 +14,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.suspicion import Left
@@ -83,6 +84,7 @@ class Continuing:
             state.texts.came(request_id, stored)
         else:
             state.forget_text(request_id)
+            state.count(Counted.TEXTS_GONE)
             state.notice("the text of a stopped request is gone, so it begins anew", request=request_id)
         self._wait_no_longer(request_id)
 

@@ -30,6 +30,8 @@ class Counted(StrEnum):
     SPILLED = "spilled"
     READ_AGAIN = "read_again"
     PREEMPTED = "preempted"
+    CONTINUED = "continued"
+    TEXTS_GONE = "texts_gone"
     REROUTED = "rerouted"
     TRIALS = "trials"
     DEATHS = "deaths"

@@ -73,8 +73,10 @@ class Dispatching:
             stoppable=self._is_stoppable(record.tier),
             text=state.text_of(record.id),
         )
-        text = state.texts.of(record.id)
-        beside = tracked.trace if text is None else (*tracked.trace, (TEXT_HEADER, text))
+        beside, text = tracked.trace, state.texts.of(record.id)
+        if run.text is not None and text is not None:
+            beside = (*beside, (TEXT_HEADER, text))
+            state.count(Counted.CONTINUED)
         waited_ms = max(0, state.now.wall_ms - record.accepted_ms)
         state.out.waits_ms.append((record.tier, waited_ms))
         state.count(Counted.RELEASED)
