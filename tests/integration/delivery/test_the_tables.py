@@ -4,11 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from headrace.result_delivery.adapters.database import DatabaseUrlError, driver_url, open_engine
-from headrace.result_delivery.adapters.migrating import VERSION_TABLE
+from headrace.result_delivery.adapters.migrating import VERSION_TABLE, _config
 from headrace.result_delivery.adapters.sql_store import SqlStore
 from headrace.result_delivery.adapters.tables import METADATA
 from headrace.result_delivery.ports import StoreUnavailableError, WrongSchemaError
@@ -49,6 +50,24 @@ def test_starters_at_the_same_time_make_the_tables_once_and_as_the_code_has_them
         )
         assert compare_metadata(context, METADATA) == []
     engine.dispose()
+
+
+def test_the_ledger_is_kept_when_its_key_changes(database: str) -> None:
+    columns = "id, attempt_epoch, attempt_sequence, attempts, tenant, tier, pool, verdict, started, charge"
+    columns += ", prompt_tokens, cached_tokens, completion_tokens, usage_estimated, committed_ms"
+    values = "1, 2, 1, 'acme', 'batch', 'main', 'done', true, 25, 11, 3, 7, false, 1767225600000"
+    engine = open_engine(database)
+    with engine.begin() as connection:
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+        for name in ("r1", "r2"):
+            connection.exec_driver_sql(f"INSERT INTO ledger ({columns}) VALUES ('{name}', {values})")  # noqa: S608
+    engine.dispose()
+    before = rows(database, "SELECT * FROM ledger ORDER BY id")
+    prepare(database)
+    assert rows(database, "SELECT * FROM ledger ORDER BY id") == before
+    assert len(before) == 2
 
 
 def test_tables_that_are_older_or_newer_are_refused_with_a_sentence(database: str) -> None:

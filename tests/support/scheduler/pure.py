@@ -106,6 +106,8 @@ class World:
     def __init__(self, seed: int, faults_end_ms: int = 12_000) -> None:
         self.rng = Random(seed)  # noqa: S311 a seed is a history
         self.now_ms, self.faults_end_ms = 0, faults_end_ms
+        self.forgets = 0.0
+        """How likely it is that a message arrives and its sender is never told."""
         self.wall_off_ms = 0
         """How wrong all wall clocks are."""
         self.logs: defaultdict[Place, list[Received]] = defaultdict(list)
@@ -165,7 +167,9 @@ class World:
             return True
         if parcel.arrives_ms > self.now_ms or self.out_until[parcel.message.place] > self.now_ms:
             return False
-        self._confirm(parcel, self.append(parcel.message))
+        offset = self.append(parcel.message)
+        forgotten = self.forgets > 0 and self.faulty and self.rng.random() < self.forgets
+        self._confirm(parcel, None if forgotten else offset)
         return True
 
     def _confirm(self, parcel: Parcel, offset: int | None) -> None:

@@ -20,6 +20,7 @@ from headrace.contracts.reports import Held, Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
+from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import NAMES, STEP_MS, World
@@ -130,7 +131,10 @@ class TwoPools:
         self.world = World(seed, faults_end_ms)
         made = policy or policy_of_pools()
         self.owners = {pool: SimScheduler(self.world, 0, pool, made) for pool in owned}
-        for owner in self.owners.values():
+        self.standby = SimScheduler(self.world, 1, HOME, made)
+        """Another replica for `home`, which takes over from one that is paused."""
+        self.paused: set[SimScheduler] = set()
+        for owner in (*self.owners.values(), self.standby):
             object.__setattr__(owner.setting, "window", Window())
         self.workers = [ObedientWorker(self.world, AWAY)]
         self.count = 0
@@ -148,17 +152,24 @@ class TwoPools:
         for from_ms, request_id, to in self.orders:
             if self.world.now_ms >= from_ms:
                 self._order(request_id, to)
-        for owner in self.owners.values():
-            owner.turn()
+        for replica in (*self.owners.values(), self.standby):
+            if replica not in self.paused:
+                replica.turn()
         for worker in self.workers:
             worker.turn()
 
     def _order(self, request_id: str, to: str) -> None:
-        for owner in self.owners.values():
-            core = owner.core
-            tracked = None if core is None or not core.state.open else core.state.tracked.get(request_id)
+        for pool in self.owners:
+            core = self.core_of(pool)
+            tracked = None if core is None else core.state.tracked.get(request_id)
             if core is not None and tracked is not None:
                 core.rerouting.begin(tracked, to, MODELS[to])
+
+    def core_of(self, pool: str) -> PoolCore | None:
+        """Who owns a pool and is past its gate; a zombie may believe so, too: of a lesser epoch."""
+        replicas = [self.owners[pool]] + [self.standby] * (pool == HOME)
+        cores = [each.core for each in replicas if each.core is not None and each.core.state.open]
+        return max(cores, key=lambda core: core.state.epoch, default=None)
 
     def submit(self, **more: Any) -> RequestRecord:
         """A request that came into the pool `home`."""
@@ -213,11 +224,12 @@ class TwoPools:
     def unfinished(self) -> list[str]:
         """What isn't done yet, a sentence each."""
         found = []
-        for pool, owner in self.owners.items():
-            if owner.core is None or not owner.core.state.open:
+        for pool in self.owners:
+            core = self.core_of(pool)
+            if core is None:
                 found.append(f"{pool} has no owner")
                 continue
-            state = owner.core.state
+            state = core.state
             kept = {
                 "waiting or running": len(state.tracked), "on their way": len(state.reroutes),
                 "cancels passed on": len(state.passed_on), "cancels": len(state.cancels),

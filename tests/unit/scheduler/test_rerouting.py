@@ -72,9 +72,24 @@ def test_a_successor_does_not_run_what_its_predecessor_may_have_passed_on() -> N
         assert all(len(ends) == 1 for ends in pools.results().values())
 
 
-def test_both_owners_die_again_and_again_while_logs_are_away() -> None:
-    for seed in range(10):
+def test_an_owner_that_is_paused_at_any_step_and_wakes_up_as_a_zombie_repeats_nothing() -> None:
+    for at_ms in CRASHES:
+        pools, submitted = passing_on(seed=at_ms)
+        pools.run(at_ms)
+        pools.paused.add(pools.owners[HOME])
+        pools.run(7_000)
+        assert pools.standby.core is not None
+        pools.paused.clear()
+        pools.run(500)
+        pools.settle()
+        assert (at_ms, pools.wrong(submitted)) == (at_ms, [])
+        assert all(len(ends) == 1 for ends in pools.results().values())
+
+
+def test_both_owners_die_again_and_again_while_logs_are_away_and_acknowledgements_get_lost() -> None:
+    for seed in range(12):
         pools, submitted = passing_on(seed, count=6, faults_end_ms=12_000)
+        pools.world.forgets = 0.1
         while pools.world.now_ms < 12_000:
             pools.turn()
             if pools.world.rng.random() < 0.004:
