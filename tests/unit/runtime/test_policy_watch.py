@@ -86,6 +86,7 @@ def test_a_file_that_is_being_written_is_waited_for(watched: Watched) -> None:
     ("text", "reason"),
     [
         ("[pools", "isn't valid TOML"),
+        pytest.param("a = " + "[" * 100_000, "too many brackets", id="brackets"),
         (POOLS + TENANT.format(-1), "tenants.acme.weight: expected an integer >= 1"),
         (POOLS + '[tenants.acme]\ntiers = ["gold"]\n', "tenants.acme: there is no tier 'gold'"),
         (

@@ -21,7 +21,7 @@ from headrace.contracts.policy import CeilingPolicy, Policy, Spent
 from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Usage
+from headrace.contracts.values import Times, Usage
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.is_it_over_its_ceiling import (
@@ -32,7 +32,7 @@ from headrace.scheduler.decisions.is_it_over_its_ceiling import (
     settled,
 )
 from headrace.scheduler.state.ceilings import Ceilings
-from tests.support.scheduler.case import Case
+from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import place, policy
 
@@ -237,6 +237,26 @@ def test_a_pools_own_ceiling_lets_nothing_be_released() -> None:
     assert 6 <= len(ran(case)) <= 8
     live(case, 5)
     assert (len(ran(case)), core.fleet.over_ceiling) == (8, False)
+
+
+def test_slots_that_a_ceiling_keeps_free_dont_count_as_waiting_for_the_next_command() -> None:
+    """Or more and more would be sent ahead, for slots that nobody may fill."""
+    case = served(pool=(CeilingPolicy(requests=60, at_once=2),), limit=2)
+    for _ in range(4):
+        case.submit()
+    case.run(200)
+    now_ms = case.world.now.wall_ms
+    for run in case.commands(Run):
+        case.answer(
+            run, Verdict.DONE, status=Status.SUCCEEDED, usage=Usage(completion_tokens=3), boot=BOOT,
+            times=Times(started_ms=now_ms - 100, finished_ms=now_ms),
+        )  # fmt: skip
+    case.report(limit=2)
+    case.run(200)
+    core = case.owner.core
+    assert core is not None
+    assert core.state.ceilings.pool_is_closed
+    assert not core.state.limits[BOOT].freed
 
 
 def asked(case: Case, request_id: str) -> Answer:

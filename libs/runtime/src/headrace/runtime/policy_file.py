@@ -46,6 +46,10 @@ def load_policy(path: Path) -> Policy:
         raise PolicyError([f"{path}: the policy file can't be read ({error.strerror})."]) from None
     except ValueError as error:
         raise PolicyError([f"{path}: the policy file isn't valid TOML ({error})."]) from None
+    except RecursionError:
+        raise PolicyError(
+            [f"{path}: the policy file isn't valid TOML (too many brackets in each other)."]
+        ) from None
     return policy_of(document)
 
 

@@ -88,6 +88,8 @@ class Releasing:
         workers = self._with_room()
         self._headroom.begin(sum(candidate.room for _, candidate, _ in workers))
         unfinished = self._fill(workers)
+        if self._state.ceilings.pool_is_closed:
+            self._holding.nothing_to_release()
         if not unfinished:
             self._headroom.turn()
         return unfinished
