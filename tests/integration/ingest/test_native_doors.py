@@ -92,6 +92,17 @@ async def test_a_header_names_the_fairness_key(replica: Replica, header: str) ->
     assert record.fairness_key == "header"
 
 
+async def test_a_caller_keeps_its_request_from_other_pools(replica: Replica) -> None:
+    _, wherever = await submit(replica)
+    _, here = await submit(replica, fallback=False)
+    async with replica.session.post(
+        "/v1/requests", json=CHAT, headers={**replica.as_tenant(), "X-Headrace-Fallback": "false"}
+    ) as answer:
+        assert answer.status == 202
+    [header] = [r for r, _ in await replica.other.all_requests() if r.id not in (wherever.id, here.id)]
+    assert (wherever.stays, here.stays, header.stays) == (False, True, True)
+
+
 async def test_a_live_status_is_the_owners_and_without_an_owner_it_is_queued(replica: Replica) -> None:
     _, record = await submit(replica)
     path = f"/v1/requests/{record.id}"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts.policy import Policy, PoolPolicy, TenantPolicy
 from headrace.ingest.decisions.may_admit import declared_size, may_open, which_pool
+from headrace.ingest.decisions.may_fall_back import may_fall_back
 from headrace.ingest.decisions.read_submission import CHAT, COMPLETIONS, read_submission
 from headrace.ingest.decisions.which_deadline import duration_or_refusal, read_timeout_of, which_deadline
 from headrace.ingest.decisions.which_fairness_key import which_fairness_key
@@ -56,6 +57,17 @@ def test_the_end_user_is_told_from_openais_members_and_a_strange_one_is_the_back
 
 def key_of(*headers: str | None, field: str | None = None, end_user: str | None = None) -> str | None:
     return which_fairness_key(headers=headers, field=field, end_user=end_user, secret=b"k" * 32)
+
+
+def test_a_callers_wish_about_other_pools_is_true_or_false_and_else_the_policys() -> None:
+    assert may_fall_back(None, None)
+    assert may_fall_back(None, True)
+    assert not may_fall_back(None, False)
+    assert not may_fall_back(" False", None)
+    assert may_fall_back("true", False)
+    with pytest.raises(Refusal) as told:
+        may_fall_back("perhaps", None)
+    assert (told.value.status, told.value.code) == (422, "invalid_header")
 
 
 def test_the_strongest_word_on_the_fairness_key_counts() -> None:

@@ -242,3 +242,13 @@ def test_fallbacks_that_the_operator_adds_hold_at_once() -> None:
     home.adopt(replace(home.state.setting, policy=policy))
     pools.settle()
     assert pools.results() == {record.id: [Status.SUCCEEDED]}
+
+
+def test_a_request_whose_caller_wants_no_other_model_stays() -> None:
+    pools = fallback_to_away(wait_above="1s")
+    stays, goes_there = pools.submit(stays=True), pools.submit()
+    pools.run(8_000)
+    assert set(pools.results()) == {goes_there.id}
+    home = pools.owners[HOME].core
+    assert home is not None
+    assert stays.id in home.state.tracked

@@ -43,6 +43,7 @@ RECORDS: st.SearchStrategy[dict[str, Any]] = st.builds(
     start_by_ms=st.none() | INSTANTS,
     finish_by_ms=st.none() | INSTANTS,
     hop=COUNTS,
+    stays=st.booleans(),
     through=st.lists(NAMES, max_size=MOST_HOPS).map(tuple),
 )
 

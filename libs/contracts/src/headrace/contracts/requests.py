@@ -24,7 +24,8 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     `gateway` is the partition of `replies` that the accepting replica reads; `waits`: somebody is on an open connection and
     wants the answer itself there. `sends_usage`: the caller asked for a usage chunk in the stream. `hop` counts the pools
     that it was passed on from, and `through` names them, the one that its id names first: it never comes back to one. Then
-    the body may still say another model than `model`. `replay_of` is in the format and has no writer.
+    the body may still say another model than `model`. `stays`: its caller wants no other pool's answer. `replay_of` is in
+    the format and has no writer.
     """
 
     id: Mark
@@ -51,5 +52,6 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     finish_by_ms: WallMs | None = None
     hop: Count = 0
     through: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOPS)] = ()
+    stays: bool = False
     replay_of: str | None = None
     metadata: dict[str, str] = {}

@@ -19,6 +19,7 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import Seal
 from headrace.contracts.values import Payload
 from headrace.ingest.decisions.may_admit import which_pool
+from headrace.ingest.decisions.may_fall_back import may_fall_back
 from headrace.ingest.decisions.may_queue import may_queue
 from headrace.ingest.decisions.read_submission import Submission, read_quote, read_submission
 from headrace.ingest.decisions.replace_model import replace_model, without_member
@@ -45,6 +46,7 @@ class Asked:
     tier: str | None = None
     deadline: str | None = None
     queue_timeout: str | None = None
+    fallback: str | None = None
     read_timeout: timedelta | None = None
     fairness_keys: tuple[str | None, ...] = ()
     trace: Headers = ()
@@ -165,6 +167,7 @@ class Preparing:
                 end_user=submission.end_user,
                 secret=self._id_key,
             ),
+            stays=not may_fall_back(asked.fallback, submission.options.fallback),
         )
 
     def _deadlines(self, asked: Asked, submission: Submission, tier: str, wall_ms: int) -> Deadlines:

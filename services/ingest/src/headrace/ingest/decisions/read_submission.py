@@ -39,6 +39,7 @@ class SubmitOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deadline: str | None = None
     queue_timeout: str | None = None
     fairness_key: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    fallback: bool | None = None
     metadata: dict[_Key, _Value] = {}
     route: str | None = None
 

@@ -14,7 +14,7 @@ from headrace.ingest.decisions.which_deadline import Deadlines
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Whose request it is, where it goes, and when it came. `model` is the name the backend knows; `fairness_key`: whose it
-    is inside its tenant.
+    is inside its tenant; `stays`: no other pool's model may answer it.
     """
 
     id: str
@@ -27,6 +27,7 @@ class Placed:
     gateway: int
     waits: bool
     fairness_key: str | None
+    stays: bool = False
 
 
 def which_record(
@@ -58,4 +59,5 @@ def which_record(
         start_by_ms=limits.start_by_ms,
         finish_by_ms=limits.finish_by_ms,
         metadata=options.metadata,
+        stays=placed.stays,
     )

@@ -117,6 +117,7 @@ def asked_by(request: Request, tenant: str, body: bytes, route: str | None) -> A
         tier=headers.get("x-priority"),
         deadline=headers.get("x-headrace-deadline"),
         queue_timeout=headers.get("x-headrace-queue-timeout"),
+        fallback=headers.get("x-headrace-fallback"),
         read_timeout=read_timeout_of(headers.get("x-stainless-read-timeout")) if waits else None,
         fairness_keys=tuple(headers.get(name) for name in _FAIRNESS_HEADERS),
         trace=seen_of(request).trace,

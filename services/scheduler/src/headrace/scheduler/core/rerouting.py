@@ -54,7 +54,8 @@ class Rerouting:
         """Whether a request may go to this pool at all."""
         state = self._state
         tried = tracked.phase is not Phase.WAITING or tracked.last != _NEVER or tracked.id in state.retrying
-        return may_reroute(tracked.record, to, state.setting.policy.pools, was_tried=tried or tracked.stays)
+        stays = tracked.stays or tracked.record.stays
+        return not stays and may_reroute(tracked.record, to, state.setting.policy.pools, was_tried=tried)
 
     def begin(self, tracked: Tracked, to: str, model: str) -> bool:
         """Let a request that waits go to the pool `to`, whose backends know its model as `model`; whether it does."""

@@ -174,7 +174,7 @@ class Packing:
         """As it waited, without its payload."""
         order, rest = order_of_packed(packed), _rest_of(packed)
         shape, place = self._shapes[rest.shape], self._places[rest.place]
-        waits, stream, plain_text, sends_usage = (bool(rest.flags >> bit & 1) for bit in range(4))
+        waits, stream, plain_text, sends_usage, stays = (bool(rest.flags >> bit & 1) for bit in range(5))
         record = RequestRecord(
             id=rest.id,
             partition=place.partition,
@@ -184,6 +184,7 @@ class Packing:
             waits=waits,
             stream=stream,
             sends_usage=sends_usage,
+            stays=stays,
             plain_text=plain_text,
             prompt_tokens=rest.prompt_tokens,
             max_tokens=rest.max_tokens,
@@ -245,4 +246,5 @@ def _rest_of(packed: bytes) -> _Rest:
 
 
 def _flags_of(record: RequestRecord) -> int:
-    return record.waits | record.stream << 1 | record.plain_text << 2 | record.sends_usage << 3
+    flags = record.waits, record.stream, record.plain_text, record.sends_usage, record.stays
+    return sum(flag << bit for bit, flag in enumerate(flags))
