@@ -19,6 +19,8 @@ from tests.support.scheduler.live import Pool
 POLICY = """
 [pools.small.models]
 m = "m"
+[pools.large.models]
+n = "m"
 [tenants.a]
 [tenants.b]
 [topics]
@@ -58,7 +60,7 @@ def test_an_operator_looks_into_a_queue_and_orders_what_fits(kafka: str, prefix:
 
     assert "hasn't answered within 5s" in listed()
     assert "the policy has no tier x; it has interactive, standard, batch" in listed("--tier", "x")
-    assert "the policy has no pool large" in headrace.run("queue", "ls", "large").stderr
+    assert "the policy has no pool huge" in headrace.run("queue", "ls", "huge").stderr
     assert "expected a duration" in listed("--older-than", "10")
     of_a, of_b = pool.submit(5), pool.submit(3, "b", "interactive")
     pool.producer.flush(timedelta(seconds=10))
@@ -125,4 +127,20 @@ def test_an_operator_looks_into_a_queue_and_orders_what_fits(kafka: str, prefix:
         ended = pool.results_read()
         assert {each.id for each in ended} == {*of_a, *newer}
         assert {each.failure and each.failure.kind for each in ended} == {FailureKind.CANCELLED_BY_OPERATOR}
+
+        assert "they are in small already" in ordered("move", "small", "--to", "small", "--all")
+        assert "large has no model x; it has n" in ordered(
+            "move", "small", "--to", "large", "--all", "--as", "x"
+        )
+        assert "nothing was done: --yes moves 3 to large" in ordered(
+            "move", "small", "--to", "large", "--all"
+        )
+        assert "3 were sent to large" in ordered("move", "small", "--to", "large", "--tenant", "b", "--yes")
+        eventually(lambda: listed()["queued"] == 0, "they have gone", PATIENCE)
+
+        def there() -> Any:
+            return msgspec.json.decode(headrace.run("queue", "ls", "large", "--json").stdout)
+
+        eventually(lambda: there()["queued"] == 3, "they have come", PATIENCE)
+        assert {each["id"] for each in there()["requests"]} == set(of_b)
     pool.close()

@@ -9,7 +9,8 @@ from headrace.contracts.control import CancelMatching
 from headrace.scheduler.core.bulk_cancelling import BulkCancelling
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.state.accounts import Accounts
-from headrace.scheduler.state.bulk_cancels import BulkCancel, BulkCancels
+from headrace.scheduler.state.bulk_cancels import BulkCancel
+from headrace.scheduler.state.standing_orders import StandingOrders
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _OUTLIVES = "an_operators_cancel_outlives_its_owner"
@@ -18,14 +19,14 @@ _WHATEVER_CLOCKS_SAY = "test_bulk_cancels::test_it_means_what_stands_before_its_
 
 def _kept_with(patches: Patches, wrong: Callable[[CancelMatching], CancelMatching]) -> None:
     """Orders without the ends that they name."""
-    right = BulkCancels.keep
+    right = StandingOrders.keep
 
-    def keep(self: BulkCancels, cancel: BulkCancel) -> None:
+    def keep(self: StandingOrders[BulkCancel], cancel: BulkCancel) -> None:
         selection = msgspec.structs.replace(cancel.order.selection, stands_before=None)
         cancel.order = wrong(msgspec.structs.replace(cancel.order, selection=selection))
         right(self, cancel)
 
-    patches.set(BulkCancels, "keep", keep)
+    patches.set(StandingOrders, "keep", keep)
 
 
 def means_newer_ones_too(patches: Patches) -> None:
@@ -37,7 +38,7 @@ def goes_by_the_operators_clock(patches: Patches) -> None:
 
 
 def checkpoints_pass_it(patches: Patches) -> None:
-    patches.set(BulkCancels, "first_offset", property(lambda _self: None))
+    patches.set(StandingOrders, "first_offset", property(lambda _self: None))
 
 
 def over_before_its_ends_are_in_the_log(patches: Patches) -> None:

@@ -19,6 +19,7 @@ from tests.simulation.mutants.held_back import HELD_BACK
 from tests.simulation.mutants.keys import KEYS
 from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.limits import LIMITS
+from tests.simulation.mutants.moves import MOVES
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
@@ -56,6 +57,7 @@ EVERY: tuple[Mutant, ...] = (
     *HELD_BACK,
     *CEILINGS,
     *PRIORITIES,
+    *MOVES,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

@@ -76,6 +76,16 @@ class Reprioritise(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="r
     priority: Priority
 
 
+class MoveMatching(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="move_matching"):
+    """An operator lets the requests that fit, wait, and may, go to another pool. The selection says before which offsets they
+    stand. `model`: a name that callers use there; needed where that pool has several and not the one that was asked for.
+    """
+
+    selection: Selection
+    to: Name
+    model: Name | None = None
+
+
 class Freeze(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="freeze"):
     """An operator holds back all requests of a tier, of a tenant, or of a tenant in a tier; neither given: of the pool. Until
     Thaw names the same.
@@ -101,6 +111,7 @@ ControlRecord = (
     | MovePool
     | CancelMatching
     | Reprioritise
+    | MoveMatching
     | Freeze
     | Thaw
 )

@@ -39,11 +39,15 @@ class Selection(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Find(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Which requests fit? `most`: so many are to be named. `priority`: and how many of them have another one?"""
+    """Which requests fit? `most`: so many are to be named. `priority`: and how many of them have another one? `to`: and
+    how many may go to this pool, as `model` (None: as it knows the same, or its only one)?
+    """
 
     selection: Selection
     most: Annotated[int, Meta(ge=0, le=MOST_FOUND)] = 0
     priority: Priority | None = None
+    to: Name | None = None
+    model: Name | None = None
 
 
 class FoundRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -63,7 +67,7 @@ class FoundRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Found(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How many fit, of those that the owner has read; `requests` are the oldest of them. `unread_partitions`: so many
     request partitions that may hold more of them aren't read at present, since their window is full. `of_other_priority`:
-    so many have another priority than was asked for.
+    so many have another priority than was asked for; `may_go`: so many may go to the pool that was asked for.
     """
 
     queued: Count
@@ -71,3 +75,4 @@ class Found(Struct, frozen=True, omit_defaults=True, kw_only=True):
     requests: Annotated[tuple[FoundRequest, ...], Meta(max_length=MOST_FOUND)] = ()
     unread_partitions: Count = 0
     of_other_priority: Count | None = None
+    may_go: Count | None = None

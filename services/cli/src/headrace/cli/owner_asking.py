@@ -36,8 +36,21 @@ def ask(
     """What the owner found, and how many of them have another priority than this. Raises Trouble where it says nothing
     in time, or doesn't know the question.
     """
+    return _found(logs, pool, Find(selection=selection, most=most, priority=priority), within)
+
+
+def ask_who_may_go(
+    logs: Logs, pool: str, selection: Selection, most: int, within: timedelta, to: str, model: str | None
+) -> Looked:
+    """What the owner found, and how many of them may go to the pool `to`, as `model` there. Raises Trouble as above."""
+    looked = _found(logs, pool, Find(selection=selection, most=most, to=to, model=model), within)
+    if looked.found.may_go is None:
+        raise _too_old(pool)
+    return looked
+
+
+def _found(logs: Logs, pool: str, find: Find, within: timedelta) -> Looked:
     nonce = token_hex(16)
-    find = Find(selection=selection, most=most, priority=priority)
     answer = _answer(logs, pool, Query(id=nonce, nonce=nonce, gateway=_GATEWAY, find=find), within)
     if answer.found is None:
         raise _too_old(pool)
@@ -110,6 +123,23 @@ def await_priority(logs: Logs, pool: str, selection: Selection, priority: int, w
             raise Trouble(
                 f"after {render(within)} {others} have another priority; unless the log of the owner of {pool} says that too "
                 "many orders stand it goes on with it: see `headrace queue ls`"
+            )
+        sleep(_LOOK_AGAIN_S)
+
+
+def await_nobody_may_go(
+    logs: Logs, pool: str, selection: Selection, within: timedelta, to: str, model: str | None
+) -> None:
+    """Wait until all that may go have gone, or are on their way. Raises Trouble where some haven't in time."""
+    began = monotonic()
+    while (found := ask_who_may_go(logs, pool, selection, 0, within, to, model).found) and (
+        found.may_go or found.unread_partitions
+    ):
+        if monotonic() - began > within.total_seconds():
+            unread = " and some may stand unread in the log" if found.unread_partitions else ""
+            raise Trouble(
+                f"after {render(within)} {found.may_go} are left{unread}; the order stands, and the owner of {pool} goes on "
+                "with it: see `headrace queue ls`"
             )
         sleep(_LOOK_AGAIN_S)
 

@@ -6,6 +6,7 @@ import msgspec
 import typer
 
 from headrace.cli.commands.freezing import FREEZING
+from headrace.cli.commands.moving import move
 from headrace.cli.commands.reprioritising import reprioritise
 from headrace.cli.found_requests import show_found, summary_of
 from headrace.cli.log_reading import logs_of
@@ -45,7 +46,7 @@ Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
 def commands() -> typer.Typer:
     """The group `queue`."""
     app = typer.Typer(help="What waits and runs in a pool.", no_args_is_help=True)
-    for command in (ls, cancel, reprioritise, *FREEZING):
+    for command in (ls, cancel, reprioritise, move, *FREEZING):
         app.command(command.__name__)(command)
     return app
 

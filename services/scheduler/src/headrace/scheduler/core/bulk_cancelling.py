@@ -64,11 +64,11 @@ class BulkCancelling:
         walk = self._walk or self._begin(cancel)
         if walk is None:
             return
-        before = cancel.ended
+        before = cancel.done
         for _ in range(_LOOKS):
             for facts in walk.step(_AT_ONCE):
                 self._take(cancel, facts)
-            if cancel.ended - before >= _ENDS:
+            if cancel.done - before >= _ENDS:
                 break
         if walk.over:
             self._passed(cancel)
@@ -93,7 +93,7 @@ class BulkCancelling:
             self._end(cancel, tracked)
 
     def _end(self, cancel: BulkCancel, tracked: Tracked) -> None:
-        cancel.ended += 1
+        cancel.done += 1
         self._endings.cancel(tracked, FailureKind.CANCELLED_BY_OPERATOR)
 
     def _passed(self, cancel: BulkCancel) -> None:
@@ -109,5 +109,5 @@ class BulkCancelling:
         order, which = cancel.order, cancel.order.selection
         self._state.notice(
             event, tier=which.tier, tenant=which.tenant, model=which.model, id_prefix=which.id_prefix,
-            stage=which.stage, accepted_before_ms=which.accepted_before_ms, before_ms=order.before_ms, ended=cancel.ended,
+            stage=which.stage, accepted_before_ms=which.accepted_before_ms, before_ms=order.before_ms, ended=cancel.done,
         )  # fmt: skip

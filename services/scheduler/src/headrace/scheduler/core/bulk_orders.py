@@ -6,33 +6,38 @@ Invariant: a step looks at a bounded number of requests for each kind of order, 
 from typing import assert_never
 
 from headrace.bus.messages import Received
-from headrace.contracts.control import CancelMatching, Reprioritise
+from headrace.contracts.control import CancelMatching, MoveMatching, Reprioritise
 from headrace.scheduler.core.bulk_cancelling import BulkCancelling
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.moving import Moving
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.reprioritising import Reprioritising
+from headrace.scheduler.core.rerouting import Rerouting
 
-BulkOrder = CancelMatching | Reprioritise
+BulkOrder = CancelMatching | MoveMatching | Reprioritise
 
 
 class BulkOrders:
     """All kinds of them."""
 
-    def __init__(self, state: PoolState, endings: Endings, commands: Commands) -> None:
+    def __init__(self, state: PoolState, endings: Endings, commands: Commands, rerouting: Rerouting) -> None:
+        self._moving = Moving(state, endings, rerouting)
         self._reprioritising = Reprioritising(state, endings)
         self._cancelling = BulkCancelling(state, endings, commands)
 
     @property
     def under_way(self) -> bool:
         """Whether there is more to look at now."""
-        return self._reprioritising.under_way or self._cancelling.under_way
+        return any(each.under_way for each in (self._reprioritising, self._cancelling, self._moving))
 
     def take(self, received: Received, order: BulkOrder) -> None:
         """An order that was just read."""
         match order:
             case CancelMatching():
                 self._cancelling.keep(received, order)
+            case MoveMatching():
+                self._moving.keep(received, order)
             case Reprioritise():
                 self._reprioritising.keep(received, order)
             case _:
@@ -42,3 +47,4 @@ class BulkOrders:
         """Go on with each. Call only past the gate."""
         self._reprioritising.turn()
         self._cancelling.turn()
+        self._moving.turn()

@@ -41,8 +41,8 @@ class ControlLog:
     ) -> None:  # fmt: skip
         self._state, self._endings, self._commands, self._answering = state, endings, commands, answering
         self._rerouting = rerouting
-        self._finding = Finding(state, answering)
-        self._bulk_orders = BulkOrders(state, endings, commands)
+        self._finding = Finding(state, answering, rerouting)
+        self._bulk_orders = BulkOrders(state, endings, commands, rerouting)
         self._orders = Orders(state, commands)
         self._swept_ms = -(10**12)
         self._last_word: dict[Place, int] = {}

@@ -11,6 +11,7 @@ from headrace.contracts.control import Query
 from headrace.contracts.selections import Find, Found, FoundRequest, Selection, Stage
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.core.walking import Walk
 from headrace.scheduler.decisions.does_it_fit import Facts, end_in
 
@@ -27,7 +28,7 @@ class _Question:
         self.query, self.find = query, find
         self.walk = Walk(state, find.selection)
         self.count = dict.fromkeys(Stage, 0)
-        self.of_other_priority = 0
+        self.of_other_priority = self.may_go = 0
         self.oldest: list[tuple[int, str]] = []
 
     def take(self, facts: Facts) -> None:
@@ -46,8 +47,8 @@ class _Question:
 class Finding:
     """All questions that aren't answered yet, one after the other."""
 
-    def __init__(self, state: PoolState, answering: Answering) -> None:
-        self._state, self._answering = state, answering
+    def __init__(self, state: PoolState, answering: Answering, rerouting: Rerouting) -> None:
+        self._state, self._answering, self._rerouting = state, answering, rerouting
         self._questions: deque[_Question] = deque()
 
     @property
@@ -68,6 +69,7 @@ class Finding:
         question = self._questions[0]
         for facts in question.walk.step(LOOKS):
             question.take(facts)
+            question.may_go += self._may_go(question.find, facts)
         if question.walk.over:
             self._questions.popleft()
             self._answering.found(question.query, self._found(question))
@@ -80,8 +82,12 @@ class Finding:
             running=question.count[Stage.RUNNING],
             requests=tuple(each for each in named if each is not None),
             unread_partitions=self._unread(question.find.selection),
+            may_go=None if question.find.to is None else question.may_go,
             of_other_priority=None if question.find.priority is None else question.of_other_priority,
         )
+
+    def _may_go(self, find: Find, facts: Facts) -> bool:
+        return find.to is not None and self._rerouting.model_there(facts, find.to, find.model) is not None
 
     def _named(self, request_id: str) -> FoundRequest | None:
         """None: it has ended meanwhile."""

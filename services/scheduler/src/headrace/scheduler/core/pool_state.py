@@ -40,6 +40,7 @@ from headrace.scheduler.state.retry_budgets import RetryBudgets
 from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.speeds import Speeds
 from headrace.scheduler.state.spilled import Spilled
+from headrace.scheduler.state.standing_orders import BulkMoves
 from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -124,6 +125,7 @@ class PoolState:
     rerouted: Rerouted = field(default_factory=Rerouted)
     passed_on: dict[int, PassedOn] = field(default_factory=dict)
     """By offset in `control`, cancels on their way after them."""
+    bulk_moves: BulkMoves = field(default_factory=BulkMoves)
     priority_orders: PriorityOrders = field(default_factory=PriorityOrders)
     drains: dict[str, PendingDrain] = field(default_factory=dict)
     """By the worker's name."""
@@ -228,7 +230,7 @@ class PoolState:
     def control_to_keep(self) -> int:
         """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""
         place = self.setting.place(TopicKind.CONTROL)
-        firsts = self.cancels.first_offset, self.bulk_cancels.first_offset
+        firsts = [each.first_offset for each in (self.cancels, self.bulk_cancels, self.bulk_moves)]
         kept = [first for first in firsts if first is not None]
         kept += [drain.offset for drain in self.drains.values()] + list(self.passed_on)
         kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]

@@ -151,7 +151,7 @@ class Releasing:
         cancel = cancels.that_means(facts_of(tracked)) if cancels else None
         if cancel is None:
             return False
-        cancel.ended += 1
+        cancel.done += 1
         self._endings.cancel(tracked, FailureKind.CANCELLED_BY_OPERATOR)
         return True
 

@@ -11,6 +11,7 @@ import msgspec
 from headrace.bus.messages import Message, Place, message_of
 from headrace.bus.ports import Confirmation, TooLargeError
 from headrace.contracts.control import CancelRequest, Query
+from headrace.contracts.fallbacks import model_there
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.selections import Stage
 from headrace.contracts.topics import TopicKind
@@ -20,6 +21,7 @@ from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.walking import facts_of
+from headrace.scheduler.decisions.does_it_fit import Facts
 from headrace.scheduler.decisions.may_reroute import may_reroute
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.state.rerouted import PassedOn, Reroute
@@ -56,6 +58,15 @@ class Rerouting:
         tried = tracked.phase is not Phase.WAITING or tracked.last != _NEVER or tracked.id in state.retrying
         stays = tracked.stays or tracked.record.stays
         return not stays and may_reroute(tracked.record, to, state.setting.policy.pools, was_tried=tried)
+
+    def model_there(self, facts: Facts, to: str, wanted: str | None) -> str | None:
+        """The name by which the backends of the pool `to` know the model of a request that waits, `wanted` as callers name it
+        there; None: it may not go, or it isn't clear which it is.
+        """
+        pool, tracked = self._state.setting.policy.pools.get(to), self._state.tracked.look(facts.id)
+        if pool is None or facts.stage is not Stage.QUEUED or tracked is None or not self.may(tracked, to):
+            return None
+        return model_there(pool.models, facts.model, wanted)
 
     def begin(self, tracked: Tracked, to: str, model: str) -> bool:
         """Let a request that waits go to the pool `to`, whose backends know its model as `model`; whether it does."""
