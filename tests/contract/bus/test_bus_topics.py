@@ -1,14 +1,17 @@
 """What Topics promises on both buses, and the topic check on top of it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
+from headrace.bus.kafka import KafkaBus
 from headrace.bus.messages import Place
-from headrace.bus.ports import BusError, TopicIdsAsked, TrimsAsked
+from headrace.bus.ports import BusError, FoundTopic, TooFewBrokersError, TopicIdsAsked, Topics, TrimsAsked
 from headrace.bus.topic_check import WrongTopicsError, apply_topics, differences, require_topics
-from headrace.contracts.topics import TopicCounts, TopicNames, required_topics
+from headrace.contracts.topics import Topic, TopicCounts, TopicNames, required_topics
 from tests.contract.bus.conftest import Bench, read_values
 from tests.support.eventually import eventually
 
@@ -52,6 +55,46 @@ def test_trimming_deletes_what_is_below_and_nothing_else(bench: Bench) -> None:
         topics.trim({place: 100})
     with pytest.raises(BusError):
         topics.trim({Place(place.topic + ".no", 0): 0})
+
+
+class StillStarting:
+    """Topics of brokers that take part in nothing yet: `refusals` times."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.created = refusals, list[str]()
+
+    def describe(self, _names: Sequence[str]) -> dict[str, FoundTopic]:
+        """There are none."""
+        return {}
+
+    def create(self, topics: Sequence[Topic]) -> None:
+        """Refused as long as they start."""
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise TooFewBrokersError("creating t failed: only 1 broker(s) are registered")
+        self.created = [topic.name for topic in topics]
+
+
+def test_brokers_that_are_still_starting_are_waited_for_as_long_as_one_wants() -> None:
+    required = list(required_topics(TopicNames("t."), COUNTS, pools=["p"], tiers=["x"]))
+    soon, never = StillStarting(2), StillStarting(10**9)
+    done = apply_topics(cast("Topics", soon), required, timedelta(seconds=30))
+    assert len(done) == len(required)
+    assert soon.created == [topic.name for topic in required]
+    with pytest.raises(TooFewBrokersError, match=r"after 300ms there are too few brokers: creating t failed"):
+        apply_topics(cast("Topics", never), required, timedelta(milliseconds=300))
+
+
+def test_more_copies_than_there_are_brokers_are_told_as_that(bench: Bench) -> None:
+    if not isinstance(bench.bus, KafkaBus):
+        return  # in memory there is one copy, whatever is asked for
+    required = list(
+        required_topics(TopicNames("few."), replace(COUNTS, replication_factor=7), pools=["p"], tiers=["x"])
+    )
+    topics = bench.bus.topics("t")
+    with pytest.raises(TooFewBrokersError, match="replication_factor be at most as many"):
+        apply_topics(topics, required, timedelta(seconds=0))
+    topics.close()
 
 
 def answered(asked: TrimsAsked | TopicIdsAsked) -> dict[Any, Any]:

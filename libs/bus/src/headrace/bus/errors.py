@@ -14,6 +14,10 @@ class BusUnavailableError(BusError):
     """No broker answers; nothing was written by this call."""
 
 
+class TooFewBrokersError(BusError):
+    """A topic wants more copies than there are brokers that take part now: some may still be starting."""
+
+
 class DeliveryUnknownError(BusError):
     """A write wasn't confirmed in time: it may be in the log or not."""
 

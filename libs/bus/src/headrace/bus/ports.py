@@ -24,6 +24,7 @@ FencedError = errors.FencedError
 PositionGoneError = errors.PositionGoneError
 QueueFullError = errors.QueueFullError
 TooLargeError = errors.TooLargeError
+TooFewBrokersError = errors.TooFewBrokersError
 
 # Questions that are asked without waiting.
 EndsAsked = asking.Asked[dict[Place, int]]

@@ -4,11 +4,15 @@ Invariant: nothing here shrinks or deletes a topic; what can't be mended is refu
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from time import monotonic, sleep
 
-from headrace.bus.ports import BusError, FoundTopic, Topics
+from headrace.bus.ports import BusError, FoundTopic, TooFewBrokersError, Topics
+from headrace.contracts.durations import render
 from headrace.contracts.mistakes import CannotRunError
 from headrace.contracts.topics import Topic
 
+_LOOK_AGAIN_S = 0.2
 _TOLD = 3
 """Differences that a refusal names, so that what to do about them fits into a log line."""
 
@@ -55,10 +59,14 @@ def require_topics(topics: Topics, required: Iterable[Topic]) -> None:
         raise WrongTopicsError("; ".join(told) + ": run `headrace topics apply`")
 
 
-def apply_topics(topics: Topics, required: Iterable[Topic]) -> list[str]:
+def apply_topics(
+    topics: Topics, required: Iterable[Topic], within: timedelta = timedelta(seconds=30)
+) -> list[str]:
     """Creates what is missing, adds partitions, changes settings; a sentence for each thing done, none when all was well.
 
-    Raises WrongTopicsError, before anything is changed, when a topic would have to shrink or be copied otherwise.
+    Brokers that have just started take part in nothing at first: so long are as many waited for as a topic is copied to.
+    Raises WrongTopicsError, before anything is changed, when a topic would have to shrink or be copied otherwise, and
+    TooFewBrokersError.
     """
     required = tuple(required)
     found = topics.describe([topic.name for topic in required])
@@ -68,12 +76,29 @@ def apply_topics(topics: Topics, required: Iterable[Topic]) -> list[str]:
         raise WrongTopicsError("; ".join(refused) + ": nothing was changed")
     missing = [topic for topic in required if topic.name not in found]
     if missing:
-        topics.create(missing)
+        _create(topics, missing, within)
     done = [f"created {topic.name} with {topic.partitions} partitions" for topic in missing]
     for topic in required:
         if topic.name in found:
             done += _mend(topics, topic, found[topic.name])
     return done
+
+
+def _create(topics: Topics, missing: list[Topic], within: timedelta) -> None:
+    """Those that exist by now are created once more, which is no error."""
+    deadline = monotonic() + within.total_seconds()
+    while True:
+        try:
+            topics.create(missing)
+        except TooFewBrokersError as error:
+            if monotonic() > deadline:
+                raise TooFewBrokersError(
+                    f"after {render(within)} there are too few brokers: {error}. Start the others, or let the policy's "
+                    "replication_factor be at most as many as there are"
+                ) from error
+            sleep(_LOOK_AGAIN_S)
+        else:
+            return
 
 
 def _not_mendable(topic: Topic, found: FoundTopic | None) -> list[str]:

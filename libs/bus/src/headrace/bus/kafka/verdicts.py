@@ -8,7 +8,13 @@ from enum import Enum
 
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError, TooLargeError
+from headrace.bus.ports import (
+    BusError,
+    BusUnavailableError,
+    DeliveryUnknownError,
+    TooFewBrokersError,
+    TooLargeError,
+)
 
 
 class ErrorVerdict(Enum):
@@ -88,6 +94,8 @@ def send_error(error: KafkaError, where: str) -> BusError:
 
 def call_error(error: KafkaError, what: str) -> BusError:
     """What a call that only asks, or that may be repeated, raises."""
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        return TooFewBrokersError(f"{what}: {error.str()}")
     if verdict_of(error) is ErrorVerdict.REFUSED:
         return BusError(f"{what}: {error.str()}")
     return BusUnavailableError(f"{what}: no broker answers ({error.str()})")

@@ -1,10 +1,13 @@
 """`headrace topics`: the table of topics, whether the brokers have them so, and making them so."""
 
+from typing import Annotated
+
 import typer
 
 from headrace.bus.topic_check import apply_topics, differences
 from headrace.cli.brokers import administrator
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of, topics_of
+from headrace.cli.queue_filters import patience_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.contracts.durations import ms, render
 from headrace.contracts.topics import Topic
@@ -52,13 +55,20 @@ def check(
 
 
 def apply(
-    policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
+    within: Annotated[
+        str, typer.Option("--within", help="How long to wait for brokers that are starting, such as 30s.")
+    ] = "30s",
+    policy: PolicyFile = None,
+    kafka: Kafka = None,
+    prefix: Prefix = None,
+    as_json: AsJson = False,
 ) -> None:
     """Create what is missing and mend what differs; deletes nothing."""
+    patience = patience_of(within)
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
     wanted = topics_of(policy_of(settings), settings.prefix)
     with administrator(settings) as topics:
-        done = apply_topics(topics, wanted)
+        done = apply_topics(topics, wanted, patience)
     if as_json:
         say_json({"topics": len(wanted), "done": done})
         return
