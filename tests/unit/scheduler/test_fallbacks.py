@@ -13,11 +13,13 @@ from headrace.contracts.clock import Now
 from headrace.contracts.fallbacks import Fallback
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
+from headrace.contracts.policy import CeilingPolicy, TenantPolicy
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
 from headrace.scheduler.decisions.which_fallback import Here, There, which_fallback
 from headrace.scheduler.state.elsewhere import Elsewhere
+from headrace.scheduler.state.frozen import Hold
 from tests.support.scheduler.pure import NAMES
 from tests.support.scheduler.two_pools import AWAY, HOME, ObedientWorker, TwoPools, policy_of_pools
 
@@ -252,3 +254,38 @@ def test_a_request_whose_caller_wants_no_other_model_stays() -> None:
     home = pools.owners[HOME].core
     assert home is not None
     assert stays.id in home.state.tracked
+
+
+def test_who_is_held_back_does_not_get_round_it_by_a_fallback() -> None:
+    for ceilings in ((), (CeilingPolicy(requests=1, per=timedelta(hours=1)),)):
+        pools = fallback_to_away(wait_above="1s")
+        home = pools.owners[HOME].core
+        assert home is not None
+        if ceilings:
+            policy = home.state.setting.policy
+            tenants = {"a": TenantPolicy(ceilings=ceilings, default_tier="batch")}
+            home.adopt(replace(home.state.setting, policy=msgspec.structs.replace(policy, tenants=tenants)))
+            home.state.ceilings.charge("a", 1, home.state.now.boot_ms)
+        else:
+            home.state.queue.frozen.freeze(Hold(None, "a"))
+        stays = pools.submit()
+        pools.run(6_000)
+        assert home.state.tracked.get(stays.id) is not None
+        assert pools.results() == {}
+
+
+def test_a_ceiling_of_the_pool_counts_as_waiting() -> None:
+    pools = TwoPools(
+        policy=policy_of_pools(
+            fallbacks=[{"pool": AWAY, "wait_above": "20s"}], ceilings=[{"requests": 1, "per": "10m"}]
+        )
+    )
+    home = served_by_home(pools, 100)
+    pools.run(4_000)
+    first = pools.submit()
+    pools.run(2_000)
+    assert home.ran[first.id] == 1
+    second = pools.submit()
+    pools.run(5_000)
+    assert home.ran[second.id] == 0
+    assert set(pools.results()) == {first.id, second.id}

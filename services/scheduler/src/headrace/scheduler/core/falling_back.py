@@ -14,6 +14,7 @@ from headrace.contracts.fallbacks import Fallback, model_there
 from headrace.contracts.observations import QueueState
 from headrace.contracts.policy import TenantPolicy
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core import pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rates import Rates
@@ -90,11 +91,11 @@ class FallingBack:
     def _consider(self, tracked: Tracked, ahead: int) -> bool:
         """Whether it goes. `ahead`: the cost of what of its tenant runs before it."""
         state, record = self._state, tracked.record
-        if (
-            not self._rerouting.room
-            or not state.setting.policy.tenants.get(record.tenant, _ANYBODY).fallbacks
-        ):
+        tenant = state.setting.policy.tenants.get(record.tenant, _ANYBODY)
+        if not (self._rerouting.room and tenant.fallbacks):
             return False
+        if state.queue.frozen.bars(record.tier, record.tenant):
+            return False  # who is held back, or has spent what it may, would only get round it elsewhere
         possible = [each for each in self._fallbacks if self._rerouting.may(tracked, each.pool)]
         if not possible:
             return False
@@ -114,9 +115,10 @@ class FallingBack:
     def _here(self, tracked: Tracked, ahead: int) -> Here:
         state, record = self._state, tracked.record
         takes = self._estimating.time_of(record)
+        turn_ms = wait_ms(ahead, tracked.charge, self._rates.of_tenant(record.tier, record.tenant))
         return Here(
             waited_ms=max(0, state.now.wall_ms - record.accepted_ms),
-            wait_ms=wait_ms(ahead, tracked.charge, self._rates.of_tenant(record.tier, record.tenant)),
+            wait_ms=pacing.longest_ms(state, turn_ms, record.tenant, requests=0, tokens=0),
             without_ms=state.now.boot_ms - self._had_slots_ms,
             answer_ms=None if takes is None else takes.answer_ms,
             cost=tracked.charge,
