@@ -11,13 +11,13 @@ from headrace.bus.ports import Confirmation, TooLargeError
 from headrace.contracts.codec import decode, find_header
 from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.kept_text import TEXT_HEADER, KeptText
+from headrace.contracts.kept_text import MAX_TEXT_BYTES, TEXT_HEADER, KeptText
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Held
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.topics import MAX_INLINE_BYTES, TopicKind
+from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Usage
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.pool_state import PoolState
@@ -328,12 +328,12 @@ def test_attempts_is_not_trimmed_past_a_text_that_is_needed_until_its_request_ha
 
 
 def test_texts_take_no_more_memory_than_is_meant_for_them() -> None:
-    texts, at = KeptTexts(3 * MAX_INLINE_BYTES), began()[2].origin
+    texts, at = KeptTexts(3 * MAX_TEXT_BYTES), began()[2].origin
     for number in range(3):
-        assert texts.keep(str(number), at, MAX_INLINE_BYTES, None)
+        assert texts.keep(str(number), at, MAX_TEXT_BYTES, None)
     assert not texts.keep("3", at, 1, b"x")
     assert not texts.drop("3")
-    assert texts.keep("1", at, MAX_INLINE_BYTES, b"y"), "in place of its own"
+    assert texts.keep("1", at, MAX_TEXT_BYTES, b"y"), "in place of its own"
     assert texts.drop("0")
     assert texts.keep("3", at, 1, b"x")
     assert (texts.of("3"), texts.of("2"), set(texts.missing())) == (b"x", None, {"2"})

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.kept_text import MAX_TEXT_BYTES
 from headrace.contracts.outcomes import AttemptRecord
-from headrace.contracts.topics import MAX_INLINE_BYTES
 from headrace.contracts.values import Usage
 from headrace.inference_worker.assemble import Assembler
 from headrace.inference_worker.decisions.can_it_go_on import CHAT, COMPLETIONS, can_it_go_on, what_to_keep
@@ -95,8 +95,8 @@ def test_what_is_kept_is_the_text_or_nothing(text: str) -> None:
     else:
         assert kept == Kept(text.encode(), 3, len(text))
     assert what_to_keep(Said("<think>Hm." + text, 3)) is what_to_keep(Said("", 0)) is None
-    assert what_to_keep(Said("é" * (MAX_INLINE_BYTES // 2), 3)) is not None
-    assert what_to_keep(Said("é" * (MAX_INLINE_BYTES // 2) + "x", 3)) is None
+    assert what_to_keep(Said("é" * (MAX_TEXT_BYTES // 2), 3)) is not None
+    assert what_to_keep(Said("é" * (MAX_TEXT_BYTES // 2) + "x", 3)) is None
 
 
 def chunk(**delta: object) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.seal import Encoding
-from headrace.contracts.topics import MAX_INLINE_BYTES
 from headrace.contracts.values import Tokens
 
+MAX_TEXT_BYTES = 128 * 1024
+"""Some 32,000 tokens. What has come further would begin anew if it were stopped."""
 TEXT_HEADER = "headrace-text"
 """Beside `headrace` on a `run`: in the value an older worker would take it for the payload's."""
 
@@ -24,7 +25,7 @@ class KeptText(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     attempt: AttemptId
-    size: Annotated[int, Meta(ge=1, le=MAX_INLINE_BYTES)]
+    size: Annotated[int, Meta(ge=1, le=MAX_TEXT_BYTES)]
     tokens: Tokens
-    characters: Annotated[int, Meta(ge=1, le=MAX_INLINE_BYTES)]
+    characters: Annotated[int, Meta(ge=1, le=MAX_TEXT_BYTES)]
     encoding: Encoding = Encoding.NONE

@@ -6,8 +6,8 @@ choice of text alone, from an engine that continues a text, with nothing that co
 
 import msgspec
 
+from headrace.contracts.kept_text import MAX_TEXT_BYTES
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.topics import MAX_INLINE_BYTES
 from headrace.inference_worker.decisions.how_to_call import BackendKind
 from headrace.inference_worker.json_body import NotAnObjectError, member_of
 from headrace.inference_worker.outcome import Kept
@@ -47,7 +47,7 @@ def what_to_keep(said: Said) -> Kept | None:
     if not text or text.endswith(_BROKEN) or text.lstrip().startswith(_THINKS):
         return None
     stored = text.encode()
-    return Kept(stored, said.tokens, len(text)) if len(stored) <= MAX_INLINE_BYTES else None
+    return Kept(stored, said.tokens, len(text)) if len(stored) <= MAX_TEXT_BYTES else None
 
 
 def cap_in(body: bytes) -> int | None:

@@ -4,10 +4,9 @@ from msgspec.structs import replace
 
 from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.kept_text import KeptText
+from headrace.contracts.kept_text import MAX_TEXT_BYTES, KeptText
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.reports import Held
-from headrace.contracts.topics import MAX_INLINE_BYTES
 from headrace.contracts.values import Failure, Payload, Times, cut_sentence
 from headrace.inference_worker.decisions.settle import Settlement
 from headrace.inference_worker.outcome import Outcome
@@ -79,7 +78,7 @@ def attempt_of(
 
 def _text_of(run: Run, outcome: Outcome, settlement: Settlement) -> KeptText | None:
     kept, failure = outcome.kept, settlement.failure
-    if kept is None or failure is None or failure.kind not in _STOPPED or len(kept.text) > MAX_INLINE_BYTES:
+    if kept is None or failure is None or failure.kind not in _STOPPED or len(kept.text) > MAX_TEXT_BYTES:
         return None
     return KeptText(
         attempt=run.attempt,

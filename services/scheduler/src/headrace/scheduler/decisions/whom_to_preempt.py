@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import MAX_TEXT_BYTES
 from headrace.contracts.policy import CostWeights
 
+_BYTES = 4
+"""Of a token, in the mean: as good as it must be to tell the long from the too long."""
 MOST_TIMES = 2
 """So often a request loses what it has said, or is stopped before it has said anything new."""
 
@@ -28,9 +31,10 @@ class Running(NamedTuple):
 
 
 def stop_costs(prompt: int, answer: int, weights: CostWeights, *, kept: bool) -> int:
-    """What is computed again of a request with a prompt and an answer so far of so many tokens. `kept`: its text is, and only
-    read again, with the prompt; else it is all said again.
+    """What is computed again of a request with a prompt and an answer so far of so many tokens. `kept`: its text is, unless
+    it is too long, and only read again, with the prompt; else it is all said again.
     """
+    kept = kept and answer * _BYTES <= MAX_TEXT_BYTES
     return prompt * weights.prompt + answer * (weights.prompt if kept else weights.completion)
 
 

@@ -11,13 +11,13 @@ from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.contracts.ids import boot_id, mint_request_id
-from headrace.contracts.kept_text import KeptText
+from headrace.contracts.kept_text import MAX_TEXT_BYTES, KeptText
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.topics import MAX_INLINE_BYTES, TopicKind
+from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload, Times, Usage
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.simulate.backend import Backend
@@ -27,7 +27,7 @@ from headrace.scheduler.state.held import HeldAttempt
 
 _WALL_MS, _BOOT_MS = 1_767_225_600_000, 1_000_000
 _KEY = bytes(32)
-_BODY, _TEXT = b"{}", b"x" * MAX_INLINE_BYTES
+_BODY, _TEXT = b"{}", b"x" * MAX_TEXT_BYTES
 _CHARACTERS = 4
 """Of a token, in the mean."""
 _STATUS = {Fate.FINISHED: Status.SUCCEEDED, Fate.CANCELLED: Status.EXPIRED}
@@ -46,7 +46,7 @@ def usage_of(job: Job, tokens: int) -> Usage:
 def text_of(held: HeldAttempt, tokens: int) -> KeptText | None:
     """What is told of the text of a stopped attempt: ASCII, so many characters a token; None: there is none, or too much."""
     size = tokens * _CHARACTERS
-    if not 0 < size <= MAX_INLINE_BYTES:
+    if not 0 < size <= MAX_TEXT_BYTES:
         return None
     return KeptText(attempt=held.attempt, size=size, tokens=tokens, characters=size)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headrace.contracts.values import Origin
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of 2,000 texts at least: as many as are stopped in a pool and wait, unless it has thousands of slots."""
+"""Of 500 texts of the greatest size, thousands of the usual: as many as are stopped in a pool and wait."""
 
 
 @dataclass(slots=True)
