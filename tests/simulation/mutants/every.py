@@ -27,6 +27,7 @@ from tests.simulation.mutants.priorities import PRIORITIES
 from tests.simulation.mutants.reports import REPORTS
 from tests.simulation.mutants.reroutes import REROUTES
 from tests.simulation.mutants.retries import RETRIES
+from tests.simulation.mutants.routing import ROUTING
 from tests.simulation.mutants.spills import SPILLS
 from tests.simulation.mutants.texts import TEXTS
 from tests.simulation.mutants.too_late import TOO_LATE
@@ -58,6 +59,7 @@ EVERY: tuple[Mutant, ...] = (
     *CEILINGS,
     *PRIORITIES,
     *MOVES,
+    *ROUTING,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

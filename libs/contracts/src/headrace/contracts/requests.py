@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from headrace.contracts.prefixes import Prefix
 from headrace.contracts.values import Count, Mark, Name, Payload, Port16, Priority, WallMs
 
 MOST_HOPS = 3
@@ -24,8 +25,9 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     `gateway` is the partition of `replies` that the accepting replica reads; `waits`: somebody is on an open connection and
     wants the answer itself there. `sends_usage`: the caller asked for a usage chunk in the stream. `hop` counts the pools
     that it was passed on from, and `through` names them, the one that its id names first: it never comes back to one. Then
-    the body may still say another model than `model`. `stays`: its caller wants no other pool's answer. `replay_of` is in
-    the format and has no writer.
+    the body may still say another model than `model`. `stays`: its caller wants no other pool's answer. `prefix` (see
+    prefixes.py) and `session` are hints for where it runs best, hashed for its tenant alone: a lie in them costs its sender.
+    `replay_of` is in the format and has no writer.
     """
 
     id: Mark
@@ -48,6 +50,8 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     choices: Count = 1
     priority: Priority = 0
     fairness_key: Name | None = None
+    prefix: Prefix = ""
+    session: Name | None = None
     start_by_ms: WallMs | None = None
     finish_by_ms: WallMs | None = None
     hop: Count = 0

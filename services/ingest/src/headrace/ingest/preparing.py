@@ -25,7 +25,9 @@ from headrace.ingest.decisions.read_submission import Submission, read_quote, re
 from headrace.ingest.decisions.replace_model import replace_model, without_member
 from headrace.ingest.decisions.which_deadline import Deadlines, duration_or_refusal, which_deadline
 from headrace.ingest.decisions.which_fairness_key import which_fairness_key
+from headrace.ingest.decisions.which_prefix import which_prefix
 from headrace.ingest.decisions.which_record import Placed, which_record
+from headrace.ingest.decisions.which_session import which_session
 from headrace.ingest.decisions.which_tier import allowed_tiers, which_tier
 from headrace.ingest.ports import Queues
 from headrace.ingest.refusal import Refusal, wrong_key
@@ -36,7 +38,7 @@ from headrace.runtime.clock import Clock
 class Asked:
     """One submission as it came over HTTP. `route` None: the native door. Durations as the caller wrote them.
 
-    `fairness_keys`: of the headers that name one, the strongest first.
+    `fairness_keys`, `sessions`: of the headers that name one, the strongest first.
     """
 
     tenant: str
@@ -49,6 +51,7 @@ class Asked:
     fallback: str | None = None
     read_timeout: timedelta | None = None
     fairness_keys: tuple[str | None, ...] = ()
+    sessions: tuple[str | None, ...] = ()
     trace: Headers = ()
 
 
@@ -157,7 +160,7 @@ class Preparing:
             pool=pool,
             tier=tier,
             partition=partition,
-            model=self.policy.pools[pool].models[submission.model],
+            model=(model := self.policy.pools[pool].models[submission.model]),
             accepted_ms=wall_ms,
             gateway=self._gateway,
             waits=asked.waits,
@@ -168,6 +171,12 @@ class Preparing:
                 secret=self._id_key,
             ),
             stays=not may_fall_back(asked.fallback, submission.options.fallback),
+            prefix=which_prefix(submission.prompt, tenant=asked.tenant, model=model, secret=self._id_key),
+            session=which_session(
+                named=(*asked.sessions, submission.options.session, submission.cache_key),
+                tenant=asked.tenant,
+                secret=self._id_key,
+            ),
         )
 
     def _deadlines(self, asked: Asked, submission: Submission, tier: str, wall_ms: int) -> Deadlines:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-_BYTES_PER_TOKEN = 4
+BYTES_PER_TOKEN = 4
 _PER_MESSAGE = 4
 """Tokens that a chat template adds around a message, about."""
 
@@ -63,4 +63,4 @@ def _size(text: str) -> int:
 
 
 def _tokens(size: int) -> int:
-    return -(-size // _BYTES_PER_TOKEN)
+    return -(-size // BYTES_PER_TOKEN)

@@ -17,6 +17,7 @@ from headrace.ingest.decisions.which_answer import which_answer
 from headrace.ingest.refusal import Refusal
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+_BEGINS = {CHAT: ("tools", "messages"), COMPLETIONS: ("prompt",)}
 _MAX_METADATA = 16
 _MOST_TOKENS = 2**53
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class SubmitOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_timeout: str | None = None
     fairness_key: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     fallback: bool | None = None
+    session: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
     metadata: dict[_Key, _Value] = {}
     route: str | None = None
 
@@ -57,7 +59,8 @@ class _StreamOptions(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class Submission:
     """What a body asks for. `max_tokens` is the caller's cap over all choices; `prompt_tokens` an estimate; `end_user` for
-    whom the caller asks, as OpenAI's clients say it.
+    whom the caller asks, as OpenAI's clients say it; `cache_key` what they say of prompts that begin alike. `prompt`: the
+    JSON of what an engine puts together first, in its order.
     """
 
     route: str
@@ -71,6 +74,8 @@ class Submission:
     choices: int
     service_tier: str | None
     end_user: str | None
+    cache_key: str | None
+    prompt: tuple[memoryview, ...]
     options: SubmitOptions
 
 
@@ -113,6 +118,8 @@ def _submission(fields: Fields, options: SubmitOptions, route: str | None) -> Su
         choices=choices,
         service_tier=_read(fields, "service_tier", str | None),
         end_user=_text(fields, "safety_identifier") or _text(fields, "user"),
+        cache_key=_text(fields, "prompt_cache_key"),
+        prompt=tuple(memoryview(fields[name]) for name in _BEGINS[route] if name in fields),
         options=_bounded(options),
     )
 

@@ -14,7 +14,8 @@ from headrace.ingest.decisions.which_deadline import Deadlines
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Whose request it is, where it goes, and when it came. `model` is the name the backend knows; `fairness_key`: whose it
-    is inside its tenant; `stays`: no other pool's model may answer it.
+    is inside its tenant; `stays`: no other pool's model may answer it; `prefix` and `session`: what it may find in a
+    backend's cache.
     """
 
     id: str
@@ -28,6 +29,8 @@ class Placed:
     waits: bool
     fairness_key: str | None
     stays: bool = False
+    prefix: str = ""
+    session: str | None = None
 
 
 def which_record(
@@ -56,6 +59,8 @@ def which_record(
         choices=submission.choices,
         priority=options.priority,
         fairness_key=placed.fairness_key,
+        prefix=placed.prefix,
+        session=placed.session,
         start_by_ms=limits.start_by_ms,
         finish_by_ms=limits.finish_by_ms,
         metadata=options.metadata,

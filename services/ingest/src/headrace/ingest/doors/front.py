@@ -23,6 +23,8 @@ from headrace.runtime.telemetry import Telemetry
 _SCHEME = "bearer "
 _FAIRNESS_HEADERS = ("x-headrace-fairness-key", "x-llm-d-inference-fairness-id")
 """The second is llm-d's."""
+_SESSION_HEADERS = ("x-headrace-session", "x-session-id")
+"""The second is vLLM's."""
 _LONGEST_UPLOAD_SECONDS = 60
 OPENING_AT_ONCE = 20
 """Event streams that connect to Kafka at a time. While no broker answers each holds a client for seconds and tries again."""
@@ -120,5 +122,6 @@ def asked_by(request: Request, tenant: str, body: bytes, route: str | None) -> A
         fallback=headers.get("x-headrace-fallback"),
         read_timeout=read_timeout_of(headers.get("x-stainless-read-timeout")) if waits else None,
         fairness_keys=tuple(headers.get(name) for name in _FAIRNESS_HEADERS),
+        sessions=tuple(headers.get(name) for name in _SESSION_HEADERS),
         trace=seen_of(request).trace,
     )

@@ -28,6 +28,7 @@ from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -48,10 +49,11 @@ class AttemptLog:
         suspicion: Suspicion,
         estimating: Estimating,
         holding: Holding,
+        routing: Routing,
     ) -> None:
         self._state, self._finishing, self._returning = state, finishing, returning
         self._commands, self._endings, self._suspicion = commands, endings, suspicion
-        self._estimating, self._holding = estimating, holding
+        self._estimating, self._holding, self._routing = estimating, holding, routing
         self._tell_left_ms = 0
 
     def read(self, received: Received) -> None:
@@ -133,6 +135,7 @@ class AttemptLog:
             return
         self._holding.ended(record)
         pacing.ended(state, record)
+        self._routing.ended(record, state.held.of(record.id))
         if not record.started:
             return
         self._estimating.learn(record)

@@ -11,6 +11,7 @@ from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
@@ -20,10 +21,10 @@ class Dispatching:
     """The way out."""
 
     def __init__(
-        self, state: PoolState, commands: Commands, estimating: Estimating, holding: Holding
+        self, state: PoolState, commands: Commands, estimating: Estimating, holding: Holding, routing: Routing
     ) -> None:
         self._state, self._commands = state, commands
-        self._estimating, self._holding = estimating, holding
+        self._estimating, self._holding, self._routing = estimating, holding, routing
 
     def run(self, tracked: Tracked, worker: Worker, *, trial: int = 0) -> None:
         """Into this worker's hands. `trial`: so many suspects run there now, and nothing else; 0: normal work."""
@@ -53,6 +54,7 @@ class Dispatching:
         if state.ceilings:
             pacing.released(state, held, self._estimating.tokens_of(record))
         self._holding.released(tracked, held)
+        self._routing.sent(record, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
         state.accounts.dispatch(record.tier, record.tenant, tracked.charge, flow)
         state.expiries.put(tracked)

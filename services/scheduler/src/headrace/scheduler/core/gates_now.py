@@ -8,8 +8,9 @@ from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.leaving import Leaving
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.quarantine import Quarantine, is_ready
+from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.releasing import Releasing
+from headrace.scheduler.core.room import is_ready
 from headrace.scheduler.decisions.pick_next import most_in_flight
 from headrace.scheduler.decisions.which_gate_is_closed import Gates, Over, Slots, which_gates
 from headrace.scheduler.state.tracked import Phase, Tracked

@@ -11,7 +11,7 @@ from headrace.contracts.durations import ms
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.quarantine import room_at
+from headrace.scheduler.core.room import room_at
 from headrace.scheduler.decisions.what_is_lent import LONGEST, Share, closed_to, may_stay, safe
 from headrace.scheduler.decisions.whom_to_preempt import MOST_TIMES, Running, stop_costs, whom_to_preempt
 from headrace.scheduler.state.held import HeldAttempt

@@ -39,6 +39,7 @@ from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
@@ -63,7 +64,7 @@ class PoolCore:
         self._finishing = Finishing(state)
         self._endings = Endings(state, self._finishing)
         suspicion, estimating = Suspicion(state), Estimating(state)
-        self._holding = Holding(state, estimating)
+        self._holding, routing = Holding(state, estimating), Routing(state, estimating)
         returning = Returning(state, self._endings, suspicion, estimating)
         self._commands = Commands(state, returning, self._endings)
         self._spilling = Spilling(state, self._endings)
@@ -71,7 +72,8 @@ class PoolCore:
             state, self._finishing, self._endings, returning=returning, estimating=estimating, spilling=self._spilling,
         )  # fmt: skip
         self._attempts = AttemptLog(
-            state, self._finishing, returning, self._commands, self._endings, suspicion, estimating, self._holding,
+            state, self._finishing, returning, self._commands, self._endings, suspicion, estimating,
+            self._holding, routing,
         )  # fmt: skip
         self._ticking, self._reconciling = Ticking(state), Reconciling(state, returning, self._commands)
         self._workers = WorkerLog(
@@ -80,11 +82,12 @@ class PoolCore:
         )  # fmt: skip
         self._rates, self._continuing = (rates := Rates(state)), Continuing(state, returning)
         self._telling = Telling(state, rates)
-        dispatching = Dispatching(state, self._commands, estimating, self._holding)
+        dispatching = Dispatching(state, self._commands, estimating, self._holding, routing)
         quarantine, self._headroom = Quarantine(state, dispatching), Headroom(state, self._commands)
         self._releasing = Releasing(
             state, self._commands, self._endings, returning=returning, quarantine=quarantine,
             dispatching=dispatching, headroom=self._headroom, holding=self._holding, estimating=estimating,
+            routing=routing,
         )  # fmt: skip
         self._checkpoints = checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, checkpoints)

@@ -9,7 +9,7 @@ import msgspec
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
+from headrace.scheduler.core.room import room_at
 from headrace.scheduler.decisions.who_runs_alone import (
     TOGETHER,
     is_turn_over,
@@ -20,29 +20,6 @@ from headrace.scheduler.decisions.who_runs_alone import (
 from headrace.scheduler.state.suspects import Apart
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
-
-
-def is_ready(state: PoolState, worker: Worker) -> bool:
-    """Whether a worker takes work at all: it is healthy, isn't drained, and has answered this owner."""
-    return worker.report.healthy and not worker.report.draining and _has_answered(state, worker)
-
-
-def room_at(state: PoolState, worker: Worker, *, held: int | None = None) -> int:
-    """The attempts that a worker may be given now; with `held`, if it held only so many."""
-    report, limits = worker.report, state.limits.get(worker.boot)
-    return room_of(
-        limit=report.limit,
-        learned=None if limits is None else limits.limit,
-        held=state.held.count_of(worker.boot) if held is None else held,
-        healthy=report.healthy,
-        draining=report.draining,
-        answered=_has_answered(state, worker),
-    )
-
-
-def _has_answered(state: PoolState, worker: Worker) -> bool:
-    """And has refused nothing since."""
-    return worker.report.epoch >= state.epoch and not worker.refuses
 
 
 class Quarantine:

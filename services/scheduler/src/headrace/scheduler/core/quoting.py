@@ -12,8 +12,8 @@ from headrace.scheduler.core import pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.quarantine import room_at
 from headrace.scheduler.core.rates import Rates
+from headrace.scheduler.core.room import room_at
 from headrace.scheduler.decisions.estimate_wait import wait_ms
 from headrace.scheduler.decisions.is_it_too_late import is_it_too_late, is_spared
 from headrace.scheduler.decisions.pick_next import order_of

@@ -15,16 +15,15 @@ from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.quarantine import Quarantine, room_at
+from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.room import room_at
+from headrace.scheduler.core.routing import Roomy, Routing
 from headrace.scheduler.core.walking import facts_of
 from headrace.scheduler.decisions.is_it_too_late import is_it_too_late, is_spared
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.decisions.which_backend import Candidate, load_of
 from headrace.scheduler.state.tracked import Phase, Tracked
-from headrace.scheduler.state.workers import Worker
-
-_Loaded = tuple[tuple[int, int, str], Candidate, Worker]
 
 MOST_DROPS = 32
 """For one slot, in one step: a queue of many that are too late must not hold up reports and answers."""
@@ -45,10 +44,12 @@ class Releasing:
         headroom: Headroom,
         holding: Holding,
         estimating: Estimating,
+        routing: Routing,
     ) -> None:
         self._state, self._commands, self._endings = state, commands, endings
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
         self._headroom, self._holding, self._estimating = headroom, holding, estimating
+        self._routing = routing
         self._fits_nowhere = False
         self.barred: Set[str] = frozenset()
         """Tiers whose next was stopped too often to be stopped again, and has to wait for that."""
@@ -94,11 +95,11 @@ class Releasing:
             self._headroom.turn()
         return unfinished
 
-    def _fill(self, workers: list[_Loaded]) -> bool:
+    def _fill(self, workers: list[Roomy]) -> bool:
         state, drops, barred = self._state, 0, set[str]()
         slots = len(state.held) + sum(candidate.room for _, candidate, _ in workers)
         while workers and self._may_release():
-            tracked = state.queue.next(slots, self._headroom.closed() | barred)
+            tracked = self._next(workers, slots, self._headroom.closed() | barred)
             if tracked is None:
                 self._holding.nothing_to_release()
                 return False
@@ -126,24 +127,57 @@ class Releasing:
         breathless = self._state.now.boot_ms < self._commands.breathless_until_ms
         return not breathless and not self._state.ceilings.pool_is_closed
 
-    def _give(self, tracked: Tracked, workers: list[_Loaded]) -> bool:
-        """To the least loaded whose cache it fits, too. False: it fits none now, and nobody passes it."""
+    def _next(self, workers: list[Roomy], slots: int, closed: Set[str]) -> Tracked | None:
+        """The first in line, or one that comes near it, if that fits a cache; None: nobody, or it waits for a cache."""
+        first = self._state.queue.next(slots, closed)
+        if first is None or not first.record.prefix:
+            return first
+        chosen = self._routing.instead_of(first, workers, slots)
+        fits = (
+            chosen is first
+            or chosen is None
+            or any(self._holding.fits(chosen, each.worker) for each in workers)
+        )
+        return chosen if fits else first
+
+    def _give(self, tracked: Tracked, workers: list[Roomy]) -> bool:
+        """To the best whose cache it fits, too. False: it fits none now, and nobody passes it."""
+        ordered = self._routing.by_preference(tracked.record, workers)
+        if ordered is None:
+            return self._give_to_least_loaded(tracked, workers)
+        best = next((each for each in ordered if self._holding.fits(tracked, each.worker)), None)
+        if best is None:
+            return False
+        left = self._run(tracked, best)
+        if left.candidate.room > 0:
+            workers[workers.index(best)] = left
+        else:
+            workers.remove(best)
+        heapify(workers)
+        return True
+
+    def _give_to_least_loaded(self, tracked: Tracked, workers: list[Roomy]) -> bool:
         full = []
-        while workers and not self._holding.fits(tracked, workers[0][2]):
+        while workers and not self._holding.fits(tracked, workers[0].worker):
             full.append(heappop(workers))
         given = bool(workers)
         if given:
-            _, candidate, worker = workers[0]
-            self._dispatching.run(tracked, worker)
-            self._headroom.given()
-            left = candidate._replace(held=candidate.held + 1, room=candidate.room - 1)
-            if left.room > 0:
-                heapreplace(workers, (load_of(left), left, worker))
+            left = self._run(tracked, workers[0])
+            if left.candidate.room > 0:
+                heapreplace(workers, left)
             else:
                 heappop(workers)
         for each in full:
             heappush(workers, each)
         return given
+
+    def _run(self, tracked: Tracked, roomy: Roomy) -> Roomy:
+        """There, whatever is left of its room."""
+        _, candidate, worker = roomy
+        self._dispatching.run(tracked, worker)
+        self._headroom.given()
+        left = candidate._replace(held=candidate.held + 1, room=candidate.room - 1)
+        return Roomy(load_of(left), left, worker)
 
     def _cancelled_by_operator(self, tracked: Tracked) -> bool:
         """End it where an order of many means it that hasn't come to it yet; whether that was so."""
@@ -177,7 +211,7 @@ class Releasing:
         )
         return True
 
-    def _with_room(self) -> list[_Loaded]:
+    def _with_room(self) -> list[Roomy]:
         """The workers that may get more, as a heap by load."""
         found, apart = [], self._quarantine.boot
         for worker in self._state.workers.live.values():
@@ -185,6 +219,6 @@ class Releasing:
             if room > 0 and worker.boot != apart:
                 held = self._state.held.count_of(worker.boot)
                 candidate = Candidate(worker.boot, worker.report.limit, held, room)
-                found.append((load_of(candidate), candidate, worker))
+                found.append(Roomy(load_of(candidate), candidate, worker))
         heapify(found)
         return found

@@ -1,26 +1,39 @@
-"""A backend as a simulation sees it: slots, a prefill rate, a constant time for each token, optionally KV memory.
+"""A backend as a simulation sees it: slots, a prefill rate, a constant time for each token, optionally KV memory and a cache.
 
 Turned by the world. Requests beyond its slots wait inside, first come, first served, as in an engine. Invariant: where KV
 memory is bounded what runs never holds more than it; the newest is put back, and its prompt and text are computed again.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from headrace.contracts.prefixes import BLOCK_TOKENS
 from headrace.scheduler.simulate.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)
 class BackendModel:
     """What an operator knows of a backend. `prefill_per_s`: prompt tokens a second for one request; `token_us`: microseconds
-    for each output token; `kv_tokens` None: memory never is what is short.
+    for each output token; `kv_tokens` None: memory never is what is short. `cache_blocks`: how many blocks of prompts its
+    cache keeps, the last used; None: as the trace says. `prompts_in_turn`: it computes one prompt after the other.
     """
 
     slots: int
     prefill_per_s: int = 8_000
     token_us: int = 25_000
     kv_tokens: int | None = None
+    cache_blocks: int | None = None
+    prompts_in_turn: bool = False
+
+    @property
+    def at_a_time(self) -> int:
+        """How many requests it does what is short for at a time: it has slots, or computes a prompt."""
+        return 1 if self.prompts_in_turn else self.slots
+
+    def work_ms(self, job: Job) -> int:
+        """How much of that a request takes."""
+        return self.prefill_ms(job.input_tokens) if self.prompts_in_turn else self.service_ms(job)
 
     def prefill_ms(self, tokens: int) -> int:
         """How long so many prompt tokens take that no cache had."""
@@ -46,6 +59,23 @@ class Running:
     end_ms: int
 
 
+class BlockCache:
+    """Blocks of prompts; the one used longest ago goes first, of a prompt the last."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._blocks = size, dict[int, None]()
+
+    def use(self, blocks: Sequence[int]) -> int:
+        """How many of them, from the first on, were there; now all are, as far as there is room."""
+        found = next((n for n, block in enumerate(blocks) if block not in self._blocks), len(blocks))
+        for block in reversed(blocks):
+            self._blocks.pop(block, None)
+            self._blocks[block] = None
+        while len(self._blocks) > self._size:
+            del self._blocks[next(iter(self._blocks))]
+        return found
+
+
 class Backend:
     """One backend's state. `busy_ms` counts slot-milliseconds of what has left its slot."""
 
@@ -55,6 +85,9 @@ class Backend:
         self.waiting: deque[tuple[Job, int]] = deque()
         """With the tokens that each had when it was put back."""
         self.preemptions = 0
+        self._cache = BlockCache(model.cache_blocks or 0)
+        self._computed_ms = 0
+        """When all prompts that it has begun with will be computed."""
 
     def start(self, job: Job, now_ms: int) -> None:
         """It has been sent here; its prompt, and what is said already, must be computed."""
@@ -101,8 +134,11 @@ class Backend:
             self.waiting.popleft()
             job.started_ms = now_ms if job.started_ms is None else job.started_ms
             job.kept_ms = now_ms if job.kept_ms is None else job.kept_ms
+            if self.model.cache_blocks is not None:
+                job.cached_tokens = min(self._cache.use(job.blocks) * BLOCK_TOKENS, job.input_tokens)
             prompt = job.input_tokens + tokens - (job.cached_tokens if tokens == 0 else 0)
-            first_ms = now_ms + self.model.prefill_ms(prompt)
+            begin_ms = max(now_ms, self._computed_ms) if self.model.prompts_in_turn else now_ms
+            first_ms = self._computed_ms = begin_ms + self.model.prefill_ms(prompt)
             end_ms = first_ms + self.model.decode_ms(job.output_tokens - tokens)
             self.running[job] = Running(job, now_ms, first_ms, tokens, end_ms)
 

@@ -15,6 +15,9 @@ from headrace.scheduler.simulate.backend import Backend
 from headrace.scheduler.simulate.contender import Contender, Drop, Left, MakeContender, Order, Start
 from headrace.scheduler.simulate.jobs import Job
 
+IN_TURN = "backends-in-turn"
+"""First come, first served, each to the backend after the last: round robin, as a load balancer does it."""
+
 
 class Discipline(Protocol):
     """An order of what waits."""
@@ -106,10 +109,11 @@ class RoundRobin:
 
 
 class Simple(Contender):
-    """Any discipline, on backends that are each filled up to their slots, the emptiest first."""
+    """Any discipline, on backends that are each filled up to their slots: the emptiest first, or one after the other."""
 
-    def __init__(self, discipline: Discipline, backends: Sequence[Backend]) -> None:
-        self._discipline, self._backends = discipline, backends
+    def __init__(self, discipline: Discipline, backends: Sequence[Backend], *, in_turn: bool = False) -> None:
+        self._discipline, self._backends, self._in_turn = discipline, backends, in_turn
+        self._last = -1
 
     def turn(self, now_ms: int, arrived: Sequence[Job], left: Sequence[Left]) -> Sequence[Order]:  # noqa: ARG002
         """Fill what is free."""
@@ -125,10 +129,15 @@ class Simple(Contender):
             if late and self._discipline.drops_expired:
                 orders.append(Drop(chosen))
                 continue
-            emptiest = max(range(len(free)), key=lambda number: (free[number], -number))
-            free[emptiest] -= 1
-            orders.append(Start(chosen, emptiest))
+            where = self._next_in_turn(free) if self._in_turn else free.index(max(free))
+            free[where] -= 1
+            orders.append(Start(chosen, where))
         return orders
+
+    def _next_in_turn(self, free: Sequence[int]) -> int:
+        after = (number % len(free) for number in range(self._last + 1, self._last + 1 + len(free)))
+        self._last = next(number for number in after if free[number] > 0)
+        return self._last
 
     def wake_ms(self) -> int | None:
         """Never."""
@@ -148,8 +157,9 @@ def baselines(tiers: Mapping[str, TierPolicy]) -> dict[str, MakeContender]:
         "edf": lambda: EarliestDeadline(tiers),
         "round-robin": RoundRobin,
     }
-    return {name: _maker(make) for name, make in disciplines.items()}
+    found = {name: _maker(make) for name, make in disciplines.items()}
+    return {**found, IN_TURN: _maker(lambda: Fifo(drops_expired=False), in_turn=True)}
 
 
-def _maker(make: Callable[[], Discipline]) -> MakeContender:
-    return lambda backends, _seed: Simple(make(), backends)
+def _maker(make: Callable[[], Discipline], *, in_turn: bool = False) -> MakeContender:
+    return lambda backends, _seed: Simple(make(), backends, in_turn=in_turn)

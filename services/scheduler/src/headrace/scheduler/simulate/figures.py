@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from headrace.contracts.prefixes import BLOCK_TOKENS
 from headrace.scheduler.simulate.jobs import Fate, Job
 from headrace.scheduler.simulate.world import Window
 
@@ -29,6 +30,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     """One run. Shares are of 1. `goodput`: slot time that went into what was on time, over all slot time there was; `busy`:
     slot time with work; `lost`: with work that was put back; `idle`: without, although requests waited. `rate`: micro service
     units a second. `gap` and `promised_gap`: the same units over weight. `inside_p95`: requests waiting inside a backend.
+    `hits`: prompt tokens found in a cache, over those that one cache without end would have; None: it would have none.
+    `tokens`: prompt and output tokens a second of what finished.
     """
 
     all: Waits
@@ -45,6 +48,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     dropped: int
     cancelled: int
     under_way: int
+    hits: float | None = None
+    tokens: float = 0.0
 
     def seconds_of(self, units: int | None) -> float | None:
         """So many micro service units as seconds of the pool's service."""
@@ -75,7 +80,26 @@ def figures_of(
         dropped=fates.count(Fate.DROPPED),
         cancelled=fates.count(Fate.CANCELLED),
         under_way=fates.count(Fate.UNDER_WAY),
+        hits=_hits(jobs, measured),
+        tokens=_tokens(jobs, window) * 1_000 / window.length_ms,
     )
+
+
+def _hits(jobs: Sequence[Job], measured: Sequence[Job]) -> float | None:
+    known, best = set[int](), dict[int, int]()
+    for job in jobs:
+        seen = next((n for n, block in enumerate(job.blocks) if block not in known), len(job.blocks))
+        best[job.number] = min(seen * BLOCK_TOKENS, job.input_tokens)
+        known.update(job.blocks)
+    begun = [job for job in measured if job.started_ms is not None]
+    perfect = sum(best[job.number] for job in begun)
+    return sum(job.cached_tokens for job in begun) / perfect if perfect else None
+
+
+def _tokens(jobs: Sequence[Job], window: Window) -> int:
+    ended = (job for job in jobs if job.fate is Fate.FINISHED and job.ended_ms is not None)
+    inside = (job for job in ended if window.from_ms <= (job.ended_ms or 0) <= window.to_ms)
+    return sum(job.input_tokens + job.output_tokens for job in inside)
 
 
 def percentile(values: Iterable[int], percent: int) -> int | None:

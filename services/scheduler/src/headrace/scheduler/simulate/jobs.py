@@ -23,7 +23,8 @@ class Job:
 
     `sent_ms`: when it went to a backend the last time, to go on behind `said` tokens of its answer; `started_ms`: when it
     first had a slot there; `kept_ms`: the same since it was put back the last time, if it was. Of its slots before that
-    `gained_ms` went into what it goes on from; the last lasted `stopped_ms` and ended with `stopped_at` tokens.
+    `gained_ms` went into what it goes on from; the last lasted `stopped_ms` and ended with `stopped_at` tokens. `blocks`: of
+    its prompt, as in the trace; where there are any, its backend sets `cached_tokens` when it begins.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Job:
     gained_ms: int = 0
     stopped_ms: int = 0
     stopped_at: int = 0
+    blocks: tuple[int, ...] = ()
 
     @property
     def on_time(self) -> bool:

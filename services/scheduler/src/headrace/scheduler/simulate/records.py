@@ -5,6 +5,7 @@ Invariant: each record is as the product's own writers make it, so that the core
 
 from collections import defaultdict
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from headrace.bus.messages import Message, Place, Received, message_of
 from headrace.contracts.clock import Now
@@ -15,6 +16,7 @@ from headrace.contracts.kept_text import MAX_TEXT_BYTES, KeptText
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.partitions import partition_of
+from headrace.contracts.prefixes import BLOCK_TOKENS, ENDS, HASH_CHARACTERS
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
@@ -109,6 +111,7 @@ class Scribe:
             gateway=0,
             plain_text=job.plain,
             prompt_tokens=job.input_tokens,
+            prefix=_prefix_of(job),
             start_by_ms=accepted_ms + ms(policy.tiers[job.tier].queue_timeout),
             finish_by_ms=None if job.deadline_ms is None else _WALL_MS + job.deadline_ms,
         )
@@ -169,6 +172,13 @@ class Scribe:
             ),
         )
         return self.received(message_of(self._setting.place(TopicKind.WORKERS), report))
+
+
+def _prefix_of(job: Job) -> str:
+    """As ingest would hash it for the tenant, of the blocks that are whole."""
+    whole = min(len(job.blocks), job.input_tokens // BLOCK_TOKENS)
+    begins = (f"{job.tenant}/{job.blocks[end - 1]}".encode() for end in ENDS if end <= whole)
+    return "".join(blake2b(begin, digest_size=HASH_CHARACTERS // 2).hexdigest() for begin in begins)
 
 
 def _told(held: HeldAttempt, said: int, tokens: int) -> Held:

@@ -21,9 +21,9 @@ class Scenario:
 
     `load`: what is asked for over what the backends can do, reached by stretching time; None: as it was recorded.
     `requests`: how many, a stretch of the trace that the seed chooses; None: all. `tenants`: how many share the requests
-    whose tenant the trace doesn't name; None: those of the policy. Of these, the first sends the share `largest`, and the
-    others by Zipf's law with exponent `skew` (0: all alike). `tiers`: shares of the tiers; empty: each tenant's default.
-    `slack_ms`: by tier, how much later than at once a request may end, from .. to; without: no deadline.
+    whose tenant the trace doesn't name, all of a conversation one; None: those of the policy. Of these, the first sends the
+    share `largest`, and the others by Zipf's law with exponent `skew` (0: all alike). `tiers`: shares of the tiers; empty:
+    each tenant's default. `slack_ms`: by tier, how much later than at once a request may end, from .. to; without: whenever.
     `longer`: by tier, how many times as long as in the trace its answers are.
     """
 
@@ -44,8 +44,12 @@ def draw(
     _refuse_unknown(trace, scenario, policy)
     dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
     stretch = _stretch(trace, scenario.requests, dice)
-    names = _names(scenario, policy)
+    names, talks = _names(scenario, policy), dict[int, str]()
     whose = dice.choices(names, _shares(len(names), scenario), k=len(stretch))
+    whose = [
+        name if asked.conversation is None else talks.setdefault(asked.conversation, name)
+        for name, asked in zip(whose, stretch, strict=True)
+    ]
     first_ms = stretch[0].at_ms
     jobs = [
         Job(
@@ -56,6 +60,7 @@ def draw(
             input_tokens=asked.input_tokens,
             cached_tokens=asked.cached_tokens,
             output_tokens=asked.output_tokens,
+            blocks=asked.blocks,
         )
         for number, asked in enumerate(stretch)
     ]
@@ -115,8 +120,8 @@ def _tier_of(tenant: str, scenario: Scenario, policy: Policy, dice: Random) -> s
 
 def _stretch_time(jobs: list[Job], load: float, models: Sequence[BackendModel]) -> None:
     """Move the arrivals closer or apart until what is asked for is so much of what the backends can do."""
-    asked_ms = sum(models[0].service_ms(job) for job in jobs)
-    wanted_ms = asked_ms / (load * sum(model.slots for model in models))
+    asked_ms = sum(models[0].work_ms(job) for job in jobs)
+    wanted_ms = asked_ms / (load * sum(model.at_a_time for model in models))
     factor = wanted_ms / max(1, jobs[-1].at_ms)
     for job in jobs:
         job.at_ms = round(job.at_ms * factor)

@@ -1,19 +1,26 @@
 """Reads traces: who asked for how much, and when. Called with the lines of a CSV file.
 
 Columns: `t_s` (seconds since the first request), `input_tokens`, `output_tokens`; optional are `cached_tokens` or
-`prefix_blocks_seen` (512-token blocks of the prompt that a cache had), `tenant` and `tier`. Others are ignored.
+`prefix_blocks_seen` (512-token blocks of the prompt that a cache had), `tenant` and `tier`. With `prefix_of` (the number of
+an earlier row, from 0, which begins with the same `prefix_blocks_seen` blocks) and `prefix_blocks` (how many the prompt has)
+caches of backends can be simulated. Others are ignored.
 Invariant: all mistakes of a file are told at once, a sentence each, with the line; what is returned is in order of time.
 """
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from typing import NamedTuple
 
-BLOCK_TOKENS = 512
+from headrace.contracts.prefixes import BLOCK_TOKENS
+
 NEEDED = ("t_s", "input_tokens", "output_tokens")
 _MOST_TOLD = 10
 _MOST_TOKENS = 10**8
 _MOST_SECONDS = 366 * 86_400
+_MOST_BLOCKS = 10**5
+_COMMON_BLOCKS = 1
+"""So many blocks are what an operator says to all; whoever shares more goes on with a conversation."""
 
 
 class TraceError(Exception):
@@ -25,7 +32,11 @@ class TraceError(Exception):
 
 
 class Asked(NamedTuple):
-    """One request of a trace. `at_ms` since its first request; `tenant` and `tier` are None where the trace names none."""
+    """One request of a trace. `at_ms` since its first request; `tenant` and `tier` are None where the trace names none.
+
+    `blocks`: of its prompt, each a number that stands for all up to its end; none where the trace doesn't say which prompts
+    begin alike. `conversation`: a number that it has in common with those whose prompts it goes on with.
+    """
 
     at_ms: int
     input_tokens: int
@@ -33,6 +44,8 @@ class Asked(NamedTuple):
     cached_tokens: int = 0
     tenant: str | None = None
     tier: str | None = None
+    blocks: tuple[int, ...] = ()
+    conversation: int | None = None
 
 
 def read_trace(lines: Iterable[str], name: str) -> list[Asked]:
@@ -40,10 +53,13 @@ def read_trace(lines: Iterable[str], name: str) -> list[Asked]:
     rows = csv.DictReader(lines)
     if missing := [column for column in NEEDED if column not in (rows.fieldnames or ())]:
         raise TraceError([f"{name}: the trace has no column {column}" for column in missing])
-    found, wrong = list[Asked](), list[str]()
+    found, wrong, fresh = list[Asked](), list[str](), count()
     for row in rows:
         try:
-            found.append(_asked(row))
+            asked = _asked(row)
+            found.append(
+                _with_blocks(asked, row, found, fresh) if row.get("prefix_of") is not None else asked
+            )
         except ValueError as error:
             wrong.append(f"{name}, line {rows.line_num}: {error}")
     if wrong:
@@ -82,6 +98,23 @@ def _asked(row: dict[str, str]) -> Asked:
     return asked._replace(cached_tokens=min(asked.cached_tokens, asked.input_tokens))
 
 
+def _with_blocks(asked: Asked, row: dict[str, str], before: list[Asked], fresh: Iterator[int]) -> Asked:
+    """With its prompt's blocks: those of the row that it begins as, and `fresh` ones."""
+    blocks, seen = _number_of(row, "prefix_blocks", _MOST_BLOCKS), 0
+    alike: Asked | None = None
+    if row["prefix_of"]:
+        number = _number_of(row, "prefix_of", len(before) - 1)
+        alike, seen = before[number], _number_of(row, "prefix_blocks_seen", blocks)
+        if seen > len(alike.blocks):
+            raise ValueError(f"row {number} hasn't {seen} blocks")
+    own = tuple(islice(fresh, blocks - seen))
+    same = alike is not None and seen > _COMMON_BLOCKS
+    return asked._replace(
+        blocks=own if alike is None else alike.blocks[:seen] + own,
+        conversation=alike.conversation if alike is not None and same else len(before),
+    )
+
+
 def _cached(row: dict[str, str]) -> int:
     if row.get("cached_tokens"):
         return _tokens(row, "cached_tokens")
@@ -89,7 +122,11 @@ def _cached(row: dict[str, str]) -> int:
 
 
 def _tokens(row: dict[str, str], column: str) -> int:
-    number = _number(row, column, _MOST_TOKENS)
+    return _number_of(row, column, _MOST_TOKENS)
+
+
+def _number_of(row: dict[str, str], column: str, most: int) -> int:
+    number = _number(row, column, most)
     if number != int(number):
         raise ValueError(f"{column} is {row[column]}, which isn't a whole number")
     return int(number)

@@ -4,9 +4,13 @@ Invariant: what is counted here is what waits, in memory and spilled; a tier or 
 """
 
 from fractions import Fraction
+from itertools import islice
 
+from headrace.scheduler.decisions.what_to_spill import Amount
+from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
-from headrace.scheduler.state.tenant_queue import NOBODY, TierQueue, Waiting
+from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, TierQueue, Waiting
+from headrace.scheduler.state.tracked import Tracked
 
 
 class Backlogs:
@@ -57,3 +61,18 @@ class Backlogs:
     def backlogged(self) -> dict[str, set[str]]:
         """Tenants with waiting requests, by tier."""
         return {name: set(tier.tenants) for name, tier in self._tiers.items()}
+
+    def lines(self, tier: str, most: int) -> list[Line]:
+        """The backlogged tenants of a tier; of more than `most` some, evenly spaced, no more than that."""
+        of, queues = self._accounts.of, self._tiers[tier].tenants
+        some = islice(queues.items(), 0, None, max(1, -(-len(queues) // most)))
+        counted = ((name, queue, of(tier, name)) for name, queue in some)
+        return [Line(name, own.value, own.share, queue.waiting, queue.cost) for name, queue, own in counted]
+
+    def flow_queue_of(self, request: Tracked) -> FlowQueue:
+        """Where a request waits, with what else of its flow does."""
+        return self._tiers[request.record.tier].tenants[request.record.tenant].flows[request.flow]
+
+    def in_memory(self, tier: str, tenant: str) -> Amount:
+        """What of a tenant waits in memory, with its payload."""
+        return self._tiers[tier].tenants.get(tenant, NOBODY).in_memory

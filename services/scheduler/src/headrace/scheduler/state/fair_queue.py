@@ -11,14 +11,13 @@ from itertools import islice
 
 from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.decisions.pick_next import OrderKey, lifted, pick_tier
-from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.which_flow import NO_KEY
-from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.ahead import Before, before, with_turns
 from headrace.scheduler.state.backlogs import Backlogs
 from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.held_back import HeldBack
+from headrace.scheduler.state.in_order import in_order
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
 from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, TenantQueue, TierQueue
@@ -148,9 +147,23 @@ class FairQueue(Backlogs):
             del tags[chosen]
         return None
 
-    def in_memory(self, tier: str, tenant: str) -> Amount:
-        """What of a tenant waits in memory, with its payload."""
-        return self._tiers[tier].tenants.get(tenant, NOBODY).in_memory
+    def next_tenants(self, first: Tracked, slots: int, most: int) -> Iterator[Tracked]:
+        """What is next of the tenants whose turn comes after that of `first`, which is next in its tier, by their counters.
+
+        Of so many at most, without those who are passed over or must be read again.
+        """
+        name, tier, seen = first.record.tier, self._tiers[first.record.tier], {first.record.tenant}
+        for counter, tenant in islice(in_order(tier.heap), 4 * most):
+            known = tenant in tier.tenants and self._accounts.of(name, tenant).value == counter
+            if tenant in seen or not known or tenant in tier.aside:
+                continue
+            if self.frozen.passes_over(name, tenant, slots):
+                continue
+            seen.add(tenant)
+            if (found := self._first_of(name, tenant)) is not None:
+                yield found
+            if len(seen) > most:
+                return
 
     def next_is_here(self, tier: str, tenant: str) -> bool:
         """Whether what is next of a tenant is in memory, with its payload."""
@@ -193,13 +206,6 @@ class FairQueue(Backlogs):
         spilled = self._spilled.ahead(tier, tenant, flow, order)
         own = Before(here.requests + spilled.requests, here.cost + spilled.cost, here.exact)
         return with_turns(own, queue, counters, flow)
-
-    def lines(self, tier: str, most: int) -> list[Line]:
-        """The backlogged tenants of a tier; of more than `most` some, evenly spaced, no more than that."""
-        of, queues = self._accounts.of, self._tiers[tier].tenants
-        some = islice(queues.items(), 0, None, max(1, -(-len(queues) // most)))
-        counted = ((name, queue, of(tier, name)) for name, queue in some)
-        return [Line(name, own.value, own.share, queue.waiting, queue.cost) for name, queue, own in counted]
 
     def counter_when_waiting(self, tier: str, tenant: str) -> int:
         """A tenant's counter, lifted as it would be if it began to wait now."""

@@ -6,6 +6,7 @@ Invariant: at most one attempt of a request is held; its absence means nothing b
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -20,6 +21,13 @@ class Absence:
     until: int | None = None
 
 
+class Expected(NamedTuple):
+    """What was believed to be in a backend's cache when a request was sent there: tokens, last used at `since`."""
+
+    tokens: int
+    since: int
+
+
 class HeldAttempt(Struct, eq=False):
     """One attempt as the owner believes it to be there.
 
@@ -29,6 +37,7 @@ class HeldAttempt(Struct, eq=False):
     that it took became free, by the worker's clock; None: it didn't wait for one. `flow`: which flow of its tenant is charged
     for it; None: none is. `reserved`: the tokens that ceilings are charged for it; None: nothing, or nobody knows how many.
     `said`: tokens of the text that it goes on from; `tokens` are those that it has added.
+    `expected`: what its backend's cache was believed to have of its prompt; None: nothing.
     """
 
     attempt: AttemptId
@@ -51,6 +60,7 @@ class HeldAttempt(Struct, eq=False):
     flow: int | None = None
     reserved: int | None = None
     said: int = 0
+    expected: Expected | None = None
 
 
 class HeldAttempts:

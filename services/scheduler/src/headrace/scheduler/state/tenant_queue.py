@@ -7,6 +7,7 @@ which something waits are here, and they take turns only where there are two.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import NamedTuple
 
 from headrace.bus.messages import Received
@@ -14,6 +15,7 @@ from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.when_to_pause import OVERHEAD
 from headrace.scheduler.state.flows import Flows
+from headrace.scheduler.state.in_order import in_order
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _SLACK = 64
@@ -33,12 +35,17 @@ def counts(order: OrderKey, request: Tracked) -> bool:
 
 @dataclass(slots=True)
 class FlowQueue:
-    """What waits of one flow, in order. `whole`: requests with their payloads."""
+    """What waits of one flow, in order. `whole`: requests with their payloads.
+
+    `passed`: how often its first was, of late; `awaits`: which first waits for a backend, and since when (ms since boot).
+    """
 
     heap: list[tuple[OrderKey, int, Tracked]] = field(default_factory=list)
     waiting: int = 0
     cost: int = 0
     whole: int = 0
+    passed: int = 0
+    awaits: tuple[str, int] | None = None
 
     def first(self) -> Tracked | None:
         """The first of those in memory."""
@@ -54,6 +61,12 @@ class FlowQueue:
         if len(self.heap) > 2 * self.whole + _SLACK:
             self.heap = [entry for entry in self.heap if counts(entry[0], entry[2])]
             heapify(self.heap)
+
+    def first_few(self, most: int) -> list[Tracked]:
+        """The first of those in memory with their payloads, in order; the logarithm of so many for each."""
+        entries = (entry for entry in in_order(self.heap) if counts(entry[0], entry[2]))
+        here = (request for _, _, request in entries if request.received is not None)
+        return list(islice(here, most))
 
 
 @dataclass(slots=True)
