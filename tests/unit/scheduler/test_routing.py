@@ -95,7 +95,7 @@ class Case(by_hand.Case):
 def caches_of(case: Case) -> CachedPrefixes:
     """What the owner believes."""
     assert case.owner.core is not None
-    return case.owner.core.state.caches
+    return case.owner.core.state.workers.caches
 
 
 def test_who_goes_on_with_a_prompt_is_sent_to_where_its_beginning_is() -> None:

@@ -25,7 +25,6 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.answer_lengths import AnswerLengths
 from headrace.scheduler.state.backend_limits import BackendLimits
 from headrace.scheduler.state.bulk_cancels import BulkCancels
-from headrace.scheduler.state.cached_prefixes import CachedPrefixes
 from headrace.scheduler.state.ceilings import Ceilings
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
@@ -98,7 +97,6 @@ class PoolState:
     workers: Workers = field(default_factory=Workers)
     limits: dict[str, BackendLimits] = field(default_factory=dict)
     """By boot, of those that have answered this owner: what was learned of their backends."""
-    caches: CachedPrefixes = field(default_factory=CachedPrefixes)
     lanes: Lanes = field(default_factory=Lanes)
     ends: EndsDesk = field(default_factory=EndsDesk)
     barriers: BarrierDesk = field(default_factory=BarrierDesk)

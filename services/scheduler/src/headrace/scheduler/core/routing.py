@@ -45,7 +45,7 @@ class Routing:
     """The hints' effect."""
 
     def __init__(self, state: PoolState, estimating: Estimating) -> None:
-        self._state, self._estimating, self._caches = state, estimating, state.caches
+        self._state, self._estimating, self._caches = state, estimating, state.workers.caches
         self._largest: dict[str, int] = {}
         """By tier: the most by which a charge with hints has moved a counter."""
         self._setting: Setting | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from headrace.contracts.reports import Gone, Report, Tick, WorkerRecord
 from headrace.scheduler.decisions.is_dead import silent_too_long
+from headrace.scheduler.state.cached_prefixes import CachedPrefixes
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +39,12 @@ class Grave:
 
 
 class Workers:
-    """Live boots by name, graves by boot, and the ticks read."""
+    """Live boots by name and what their backends' caches probably hold, graves by boot, and the ticks read."""
 
     def __init__(self) -> None:
         self.live: dict[str, Worker] = {}
         self.graves: dict[str, Grave] = {}
+        self.caches = CachedPrefixes()
         self._ticks: defaultdict[int, int] = defaultdict(int)
         self._last_tick: dict[int, int] = {}
 
@@ -62,6 +64,7 @@ class Workers:
     def bury(self, worker: Worker, *, harmless: bool = False) -> None:
         """It is dead: a further report of it is answered with `buried`."""
         self.graves[worker.boot] = Grave(worker.name, harmless)
+        self.caches.forget(worker.boot)
         if self.live.get(worker.name) is worker:
             del self.live[worker.name]
 
