@@ -19,7 +19,7 @@ from tests.support.stacks import FAKE, rows_of, running
 
 pytestmark = pytest.mark.kafka
 
-LENGTH, PACE_MS = 100, 30
+LENGTH, PACE_MS = 100, 60
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ async def test_the_next_owner_reads_a_text_again_and_it_is_gone_on_with(
     async with Caller(stack.url, stack.keys["cedar"]) as cedar:
         long = await cedar.submit(body_of(prompt), tier="batch")
         await has_said_some(cedar, long)
-        urgent = await cedar.submit(body_of("Urgent", 400), tier="interactive")
+        urgent = await cedar.submit(body_of("Urgent", 150), tier="interactive")
         await asyncio.to_thread(eventually, lambda: bool(stops_of(stack, long)), "it gave way")
         await asyncio.sleep(1.5)  # a checkpoint tells of it
         stack.scheduler.kill()

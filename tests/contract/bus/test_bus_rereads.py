@@ -175,3 +175,19 @@ def test_closing_is_possible_at_any_time(bench: Bench, asked: bool) -> None:
         rereads.ask(Run(place, 0, 2))
         rereads.answers(1)
     rereads.close()
+
+
+def test_what_is_given_up_is_told_of_and_never_comes_and_the_rest_does(bench: Bench) -> None:
+    here, there = bench.topic("t", partitions=2)
+    for place in (here, there):
+        written(bench, place, 30)
+    rereads, mine = bench.bus.rereads("again"), [Run(here, 2, 4), Run(here, 20, 21)]
+    for run in (*mine, Run(there, 5, 9)):
+        rereads.ask(run)
+    assert rereads.give_up(here) == mine
+    assert rereads.give_up(here) == []
+    assert values(come(rereads, 1)) == {Run(there, 5, 9): numbers(5, 9)}
+    rereads.ask(Run(here, 7, 8))
+    assert values(come(rereads, 1)) == {Run(here, 7, 8): numbers(7, 8)}, "asked anew it comes"
+    assert rereads.answers(LIMIT) == []
+    rereads.close()

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.kept_text import MAX_TEXT_BYTES
-from headrace.contracts.outcomes import AttemptRecord
+from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.values import Usage
 from headrace.inference_worker.assemble import Assembler
 from headrace.inference_worker.decisions.can_it_go_on import CHAT, COMPLETIONS, can_it_go_on, what_to_keep
 from headrace.inference_worker.decisions.how_to_call import BackendKind
 from headrace.inference_worker.decisions.how_to_go_on import body_that_goes_on
+from headrace.inference_worker.decisions.settle import StopReason
 from headrace.inference_worker.outcome import Kept, Outcome
-from headrace.inference_worker.protocol.inputs import StopAsked
+from headrace.inference_worker.protocol.holdings import Holdings, HoldingToken
+from headrace.inference_worker.protocol.inputs import StopAsked, Work, Written
 from headrace.inference_worker.protocol.outputs import SendAttempt
 from headrace.inference_worker.said import Said, reported_of_whole, usage_of_whole
 from headrace.inference_worker.timings import Timings
@@ -178,3 +180,19 @@ def test_a_drain_whose_grace_is_over_leaves_the_texts_of_what_it_hands_back() ->
     (record,) = world.records(AttemptRecord)
     assert record.failure is not None
     assert (record.failure.kind, record.text is not None) == (FailureKind.WORKER_DRAINED, True)
+
+
+def test_a_text_that_is_too_much_for_its_record_is_left_and_the_attempt_is_handed_back() -> None:
+    now = World().now
+    holdings = Holdings(worker="w1", boot="b", timings=Timings())
+    holding = holdings.take(Work(run_of(1, boot="b"), b"{}"))
+    holding.stop = StopReason.PREEMPTED
+    holdings.end(holding, Outcome(aborted=True, kept=Kept(b"Good", 2, 4)), now)
+    (first,) = holdings.sends(now)
+    assert isinstance(first, SendAttempt)
+    assert (first.record.text is not None, first.text) == (True, b"Good")
+    assert isinstance(first.token, HoldingToken)
+    holdings.written(first.token, Written(first.token, acknowledged=False, too_large=True), now)
+    (again,) = holdings.sends(now)
+    assert isinstance(again, SendAttempt)
+    assert (again.record.text, again.text, again.record.verdict) == (None, b"", Verdict.RETRY_AT)
