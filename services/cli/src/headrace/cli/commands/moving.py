@@ -106,7 +106,7 @@ def _told(found: Found, to: str, *, yes: bool) -> Iterator[str]:
     if may_go < found.queued:
         yield (
             f"{found.queued - may_go} of them may not go to {to}: they were tried already, have been in it or in too many "
-            "pools, or it isn't clear which of its models is theirs (see --as)"
+            "pools, are kept here by their callers, or it isn't clear which of its models is theirs (see --as)"
         )
     yield f"{may_go} were sent to {to}" if yes else f"nothing was done: --yes moves {may_go} to {to}"
 
