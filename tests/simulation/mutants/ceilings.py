@@ -86,6 +86,10 @@ def charges_in_flight_keep_their_old_weight(patches: Patches) -> None:
     patches.set(Account, "reshare", reshare)
 
 
+def fallbacks_get_round_ceilings(patches: Patches) -> None:
+    patches.set(HeldBack, "bars", lambda _self, _tier, _tenant: False)
+
+
 def another_policy_clears_debts(patches: Patches) -> None:
     patches.set(Ceilings, "owe", lambda *_, **__: None)
 
@@ -151,6 +155,12 @@ CEILINGS = (
         "a charge is taken back as it stands",
         charges_in_flight_keep_their_old_weight,
         "test_adopting::test_a_counter_with_another_share_is_what_a_new_owner_would_have",
+    ),
+    Mutant(
+        "a fallback gets round a ceiling",
+        "who is over a ceiling waits, wherever else there is room",
+        fallbacks_get_round_ceilings,
+        "test_fallbacks::test_who_is_held_back_does_not_get_round_it_by_a_fallback",
     ),
     Mutant(
         "another policy clears what is owed",
