@@ -17,13 +17,14 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.policy import CeilingPolicy, Policy, Spent
+from headrace.contracts.policy import CeilingPolicy, CostWeights, Policy, Spent
 from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Times, Usage
+from headrace.contracts.values import MOST_TOKENS, Times, Usage
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.estimate_cost import most_tokens
 from headrace.scheduler.decisions.is_it_over_its_ceiling import (
     Ceiling,
     ceiling_of,
@@ -94,6 +95,16 @@ def test_what_was_charged_wrongly_is_put_right_and_saves_nothing_up(
     short = settled(due_us, now_us, 0, 10, ceiling)
     assert short == charged(due_us, now_us, 10, ceiling)
     assert charged(settled(0, now_us, 10, 0, ceiling), now_us, 10, ceiling) == charged(0, now_us, 10, ceiling)
+
+
+@given(st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 9), st.integers(0, 9))
+def test_a_charge_stands_for_no_fewer_tokens_than_it_was_made_of(
+    prompt: int, completion: int, price: int, other: int
+) -> None:
+    weights = CostWeights(prompt=price, completion=other)
+    found = most_tokens(prompt * price + completion * other, weights)
+    assert found >= prompt * bool(price) + completion * bool(other)
+    assert most_tokens(10**15, CostWeights()) == MOST_TOKENS
 
 
 def test_it_costs_nothing_where_nobody_has_one() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.contracts.policy import CostWeights
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.values import Usage
+from headrace.contracts.values import MOST_TOKENS, Usage
 from headrace.scheduler.decisions.how_many_tokens_fit import left_of
 
 
@@ -74,9 +74,11 @@ def expected_tokens(record: RequestRecord, length: Length) -> int:
 
 
 def most_tokens(charge: int, weights: CostWeights) -> int:
-    """The tokens that a charge stands for at most: all of the cheaper kind. 0 where none has a price."""
+    """The tokens that a charge stands for at most: all of the cheaper kind. 0 where none has a price. A worker's word, so no
+    more than an attempt can have.
+    """
     prices = [price for price in (weights.prompt, weights.completion) if price]
-    return -(-charge // min(prices)) if prices else 0
+    return min(MOST_TOKENS, -(-charge // min(prices))) if prices else 0
 
 
 def is_told(usage: Usage) -> bool:
