@@ -89,16 +89,20 @@ def test_the_rest_is_asked_for_and_nothing_else_of_the_body_changes(text: str, t
         assert asked.items() <= body.items()
 
 
-@given(TEXTS)
-def test_what_is_kept_is_the_text_or_nothing(text: str) -> None:
-    kept = what_to_keep(Said(text, 3))
-    if text.endswith("\ufffd"):
-        assert kept is None
-    else:
-        assert kept == Kept(text.encode(), 3, len(text))
-    assert what_to_keep(Said("<think>Hm." + text, 3)) is what_to_keep(Said("", 0)) is None
-    assert what_to_keep(Said("é" * (MAX_TEXT_BYTES // 2), 3)) is not None
-    assert what_to_keep(Said("é" * (MAX_TEXT_BYTES // 2) + "x", 3)) is None
+@given(TEXTS, st.sampled_from(["", " ", "\n\n", " \t"]))
+def test_what_is_kept_is_the_text_or_nothing(text: str, space: str) -> None:
+    def kept(said: str, route: str = COMPLETIONS) -> Kept | None:
+        return what_to_keep(Said(said, 3), route)
+
+    said = text + space
+    broken = said.endswith("\ufffd")
+    assert kept(said) == (None if broken else Kept(said.encode(), 3, len(said)))
+    trimmed = said.rstrip()
+    of_chat = Kept(trimmed.encode(), 3, len(trimmed)) if trimmed and not trimmed.endswith("\ufffd") else None
+    assert kept(said, CHAT) == of_chat, "what a chat's template cuts off is said again"
+    assert kept("<think>Hm." + said) is kept("") is kept(" ", CHAT) is None
+    assert kept("é" * (MAX_TEXT_BYTES // 2)) is not None
+    assert kept("é" * (MAX_TEXT_BYTES // 2) + "x") is None
 
 
 def chunk(**delta: object) -> dict[str, Any]:

@@ -281,7 +281,7 @@ class AttemptCall:
                 finished_ms=self._clock.now().wall_ms,
             ),
             before=self._before.tokens,
-            kept=what_to_keep(self._assembler.said) if aborted and self._keeps else None,
+            kept=what_to_keep(self._assembler.said, self._request.route) if aborted and self._keeps else None,
         )
 
     def _usage(self) -> Usage:

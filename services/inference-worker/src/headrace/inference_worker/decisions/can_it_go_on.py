@@ -39,11 +39,13 @@ def can_it_go_on(request: RequestRecord, kind: BackendKind, body: bytes) -> bool
         return False
 
 
-def what_to_keep(said: Said) -> Kept | None:
+def what_to_keep(said: Said, route: str) -> Kept | None:
     """The text as another attempt may go on from it: no character of it is half there, none of it is thought, which chat
     templates cut out; and it fits a record. None: there is nothing of that sort.
+
+    Of a chat without the space at its end: templates cut it off, so that the model says it again.
     """
-    text = said.text
+    text = said.text.rstrip() if route == CHAT else said.text
     if not text or text.endswith(_BROKEN) or text.lstrip().startswith(_THINKS):
         return None
     stored = text.encode()
