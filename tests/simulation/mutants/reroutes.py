@@ -18,8 +18,9 @@ from headrace.scheduler.state.rerouted import Reroute, Rerouted
 from headrace.scheduler.state.tracked import Tracked
 from tests.simulation.mutants.mutant import Mutant, Patches
 
-_ANY_STEP = "test_rerouting::test_an_owner_that_dies_at_any_step_loses_nothing_and_repeats_nothing"
-_SUCCESSOR = "test_rerouting::test_a_successor_does_not_run_what_its_predecessor_may_have_passed_on"
+_AWAY = "the_other_pools_log_is_away_while_the_owner_dies"
+_DIES = "an_owner_dies_while_its_requests_go_to_another_pool"
+_COMES_BACK = "a_backend_comes_back_while_its_requests_go_to_another_pool"
 _CANCEL = "test_rerouting::test_a_cancel_reaches_its_request_wherever_it_is"
 _OUTLIVES = "test_rerouting::test_a_cancel_outlives_the_owner_that_was_to_pass_it_on"
 _KNOWS = "test_rerouting::test_a_successor_knows_where_requests_went_before_it_came"
@@ -125,25 +126,25 @@ REROUTES = (
         "a request is finished before it stands in the other pool's log",
         "at every instant it is unfinished here or stands there",
         finished_before_it_is_written,
-        _ANY_STEP,
+        _AWAY,
     ),
     Mutant(
         "the other pool takes in what it has seen",
         "a successor repeats the write, the other pool drops it",
         taken_in_twice,
-        _ANY_STEP,
+        _DIES,
     ),
     Mutant(
         "no checkpoint says who is on its way",
         "a successor finishes what was begun",
         no_intent_in_the_checkpoint,
-        _SUCCESSOR,
+        _COMES_BACK,
     ),
     Mutant(
         "a request is written before its intent is committed",
         "the intent is in the checkpoint before the record in the other log",
         written_before_the_intent_is_committed,
-        _SUCCESSOR,
+        _COMES_BACK,
     ),
     Mutant(
         "a successor doesn't know where requests went",

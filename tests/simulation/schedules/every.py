@@ -4,10 +4,10 @@ where something must be.
 Invariant: theme by theme, and as they stand in their module, whoever imported what first.
 """
 
-from tests.simulation.schedules import operators, owners, readers, results, texts, times, workers
+from tests.simulation.schedules import operators, owners, readers, reroutes, results, texts, times, workers
 from tests.simulation.schedules.schedule import WRITTEN, Schedule
 
-THEMES = (owners, workers, times, readers, results, operators, texts)
+THEMES = (owners, workers, times, readers, results, operators, texts, reroutes)
 
 SCHEDULES: dict[str, Schedule] = {
     name: written

@@ -17,7 +17,7 @@ from tests.simulation.world.clients import SimBus
 from tests.simulation.world.database import Database, SimStore
 from tests.simulation.world.group import SimGroup
 from tests.simulation.world.process import Process
-from tests.simulation.world.stage import POLICY, Stage
+from tests.simulation.world.stage import Stage
 from tests.support.scheduler.pure import NAMES
 
 _IDLE_MS, _AGAIN_MS = 100, 500
@@ -33,7 +33,7 @@ class SimDeliverer(Process):
         telemetry = Telemetry("delivery", name, self.clock, Health(self.clock), metrics, _TRACING)
         settings = DeliverySettings(prefix=NAMES.prefix, name=name)
         bus = SimBus(self, group)
-        self._loop = DeliveryLoop(settings, bus=bus, policy=POLICY, telemetry=telemetry)  # type: ignore[arg-type]
+        self._loop = DeliveryLoop(settings, bus=bus, policy=stage.policy, telemetry=telemetry)  # type: ignore[arg-type]
         self._loop._store = SimStore(self, database)
 
     @property

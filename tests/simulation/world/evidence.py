@@ -29,7 +29,8 @@ _TICKS_TO_DEATH = 8
 
 class Evidence:
     """One run's. `rows`: what is stored, by request; `results`: its terminal records; `deaths`: boot -> when it was dead by
-    the log; `firsts`: where each request stands first, as (topic, partition, offset).
+    the log; `firsts`: where each request stands first, as (topic, partition, offset); `passed_on`: when those that went to
+    another pool stood in its log.
     """
 
     def __init__(self, world: World) -> None:
@@ -40,6 +41,7 @@ class Evidence:
         self.firsts: dict[str, tuple[str, int, int]] = {}
         for request_id, where in self._requests():
             self.firsts.setdefault(request_id, where)
+        self.passed_on = self._passed_on()
 
     def of(self, kind: TopicKind) -> list[tuple[int, Any]]:
         """(virtual ms, record) of all of a topic but barriers, partition by partition in log order."""
@@ -59,6 +61,11 @@ class Evidence:
             if record.id not in seen:
                 seen.add(record.id)
                 yield record.id, at_ms
+
+    def done_here(self) -> dict[str, int]:
+        """Request -> when its first pool had nothing more to do for it: it has ended, or stands in another pool's log."""
+        ended = dict(self.ended_at())
+        return ended | {mine: min(at, ended.get(mine, at)) for mine, at in self.passed_on.items()}
 
     def request_at(self, topic: str, partition: int, offset: int) -> RequestRecord | None:
         """The request that stands there; None: what stands there is none."""
@@ -100,6 +107,17 @@ class Evidence:
                 record = self.request_at(*where)
                 if record is not None:
                     yield record.id, where
+
+    def _passed_on(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        mine = {log.place for log in self._request_logs()}
+        for where, log in self.stage.broker.logs.items():
+            if ".requests." in f".{where.topic}" and where not in mine:
+                for offset, entry in enumerate(log.entries):
+                    record = self.request_at(*where, offset)
+                    if record is not None:
+                        found.setdefault(record.id, entry.at_ms)
+        return found
 
     def _deaths(self) -> dict[str, int]:
         """Boot -> when it was dead, by the log of reports and ticks alone: what its worker held may be run again then."""

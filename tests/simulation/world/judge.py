@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.contracts.topics import TopicKind
+from headrace.scheduler.core.pool_core import PoolCore
 from tests.simulation.world.evidence import Evidence, text_of
 from tests.simulation.world.journal import history_of
 from tests.simulation.world.outsiders_told import outsiders_told
@@ -33,23 +34,29 @@ def judge(world: World) -> list[str]:
 
 def _at_rest(facts: Evidence) -> Iterator[str]:
     """At rest nothing is charged, held or left in a window, and everybody is served."""
-    owner = facts.world.owner()
     if not facts.world.at_rest():
         yield f"rest: it doesn't come to rest ({_restless(facts.world)})"
-    if owner is None:
+    owners = [owner for owner in facts.world.owners() if owner is not None]
+    if facts.world.owner() is None:
         return
-    accounts = owner.state.accounts.tiers.values()
-    each = [tier.account for tier in accounts] + [a for tier in accounts for a in tier.tenants.values()]
-    if any(account.in_flight or account.charged for account in each):
-        yield "rest: charges are left over"
-    if any(p.records or p.size for p in owner.state.partitions.by_place.values()):
-        yield "rest: a window isn't empty"
-    kept = owner.state.retrying, owner.state.cancels, owner.state.bulk_cancels, owner.state.overdue
-    if any(kept):
-        yield "rest: something is kept of requests that have ended"
+    for owner in owners:
+        yield from _left_over(owner)
     junk = facts.world.callers.garbage
     if junk and not facts.of(TopicKind.DLQ) and any(True for _ in facts.undecodable()):
         yield "rest: an undecodable record has no dead letter"
+
+
+def _left_over(owner: PoolCore) -> Iterator[str]:
+    state = owner.state
+    tiers = state.accounts.tiers.values()
+    each = [tier.account for tier in tiers] + [a for tier in tiers for a in tier.tenants.values()]
+    if any(account.in_flight or account.charged for account in each):
+        yield "rest: charges are left over"
+    if any(p.records or p.size for p in state.partitions.by_place.values()):
+        yield "rest: a window isn't empty"
+    kept = state.retrying, state.cancels, state.bulk_cancels, state.overdue, state.reroutes, state.passed_on
+    if any(kept):
+        yield "rest: something is kept of requests that have ended"
 
 
 def _restless(world: World) -> str:

@@ -141,8 +141,8 @@ def _answers(facts: Evidence) -> dict[tuple[str, int], int]:
 
 
 def _finished(facts: Evidence) -> Iterator[str]:
-    """E: what a checkpoint calls finished has a terminal record before it."""
-    ended = dict(facts.ended_at())
+    """E: what a checkpoint calls finished has a terminal record before it, or stands in another pool's log."""
+    ended = facts.done_here()
     letters: dict[tuple[str, int, int], int] = {}
     for at_ms, letter in facts.of(TopicKind.DLQ):
         letters.setdefault((letter.topic, letter.partition, letter.offset), at_ms)
@@ -177,7 +177,7 @@ def _cancels(facts: Evidence) -> Iterator[str]:
     log = facts.stage.broker.logs[place(TopicKind.CONTROL)]
     for offset, entry in enumerate(log.entries):
         record = None if entry.received is None else decode(TopicKind.CONTROL, entry.received.header)
-        if isinstance(record, CancelRequest) and record.id in ended:
+        if isinstance(record, CancelRequest) and record.id in ended and record.id not in facts.passed_on:
             first = next((at for control, at in passed if control > offset), None)
             if first is not None and first < ended[record.id]:
                 yield f"F: a checkpoint passed the cancel of {record.id[-6:]} before it ended"

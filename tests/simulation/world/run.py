@@ -28,9 +28,9 @@ from tests.simulation.world.judge import judge
 from tests.simulation.world.looper import Looper
 from tests.simulation.world.process import Process
 from tests.simulation.world.schedulers import SimScheduler
-from tests.simulation.world.stage import GATEWAYS, Stage
+from tests.simulation.world.stage import AWAY, GATEWAYS, Stage, policy_of_two
 from tests.simulation.world.workers import SimWorker
-from tests.support.scheduler.pure import place
+from tests.support.scheduler.pure import POOL
 
 END_MS, EVENTS_MOST = 150_000, 600_000
 _LOOK_MS = 250
@@ -53,7 +53,8 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Who takes part. `worker_faults`: workers are killed and paused, too; `fail_share`: how many calls fail; `cache_tokens`:
-    the size of each engine's cache, where its metrics tell it; `spill`: what owners keep of a tenant.
+    the size of each engine's cache, where its metrics tell it; `spill`: what owners keep of a tenant; `away`: workers of a
+    second pool, which the first falls back on; 0: there is none.
     """
 
     schedulers: int = 2
@@ -66,6 +67,7 @@ class Cast:
     spill: SpillBounds | None = None
     drain_grace: timedelta = timedelta(seconds=30)
     loopers: int = 0
+    away: int = 0
     worker_faults: bool = False
     faults_end_ms: int = 16_000
 
@@ -96,18 +98,22 @@ class World:
 
     def __init__(self, seed: int, cast: Cast | None = None) -> None:
         self.seed = seed
-        self.stage = stage = Stage(seed)
+        two = cast is not None and cast.away > 0
+        self.stage = stage = Stage(seed, policy_of_two()) if two else Stage(seed)
         self.database = Database(stage)
         self.cast = cast = cast or cast_of(seed, stage.rng)
         names = tuple(f"scheduler{n}" for n in range(cast.schedulers))
         window = Window(high_records=cast.window, low_records=1)
         self.schedulers = [SimScheduler(stage, name, names, window, cast.spill) for name in names]
+        others = tuple(f"{AWAY}-{name}" for name in names) if two else ()
+        self.away_schedulers = [SimScheduler(stage, n, others, window, cast.spill, AWAY) for n in others]
+        pools = [POOL] * cast.workers + [AWAY] * cast.away
         self.workers = [
             SimWorker(
-                stage, f"worker{number}", limit=cast.limit, longest_ms=cast.longest_ms,
+                stage, f"worker{number}", limit=cast.limit, longest_ms=cast.longest_ms, pool=pool,
                 fail_share=cast.fail_share, drain_grace=cast.drain_grace, cache_tokens=cast.cache_tokens,
             )
-            for number in range(cast.workers)
+            for number, pool in enumerate(pools)
         ]  # fmt: skip
         group = SimGroup()
         self.deliverers = [SimDeliverer(stage, f"delivery{n}", group, self.database) for n in range(2)]
@@ -118,7 +124,8 @@ class World:
 
     def processes(self) -> list[Process]:
         """All of them."""
-        return [*self.schedulers, *self.workers, *self.deliverers, *self.gateways, *self.loopers]
+        schedulers = [*self.schedulers, *self.away_schedulers]
+        return [*schedulers, *self.workers, *self.deliverers, *self.gateways, *self.loopers]
 
     def set_up(self) -> None:
         """Starts everybody and plans what the seed has in store."""
@@ -158,8 +165,7 @@ class World:
         """Whether nothing is left to do, and that stands in a checkpoint."""
         if self.callers.left or not self.callers.all_told:
             return False
-        owner = self.owner()
-        if owner is None or owner.state.tracked or len(owner.state.held):
+        if any(owner is None or owner.state.tracked or len(owner.state.held) for owner in self.owners()):
             return False
         return not self.unfinished() and not self.undelivered()
 
@@ -175,13 +181,17 @@ class World:
 
     def owner(self) -> PoolCore | None:
         """Who owns the pool and is past its gate. A zombie may believe so, too: of a lesser epoch."""
-        cores = [s.core for s in self.schedulers if s.alive and s.core is not None and s.core.state.open]
-        return max(cores, key=lambda core: core.state.epoch, default=None)
+        return _owner_among(self.schedulers)
+
+    def owners(self) -> list[PoolCore | None]:
+        """The same of each pool."""
+        return [_owner_among(each) for each in (self.schedulers, self.away_schedulers) if each]
 
     def unfinished(self) -> list[str]:
         """Which request logs aren't finished to their end in the newest checkpoint."""
         found, logs = dict[tuple[str, int], int](), self.stage.broker.logs
-        for entry in logs[place(TopicKind.STATE)].entries:
+        states = [log.entries for p, log in logs.items() if ".state." in f".{p.topic}"]
+        for entry in (entry for entries in states for entry in entries):
             if entry.received is not None:
                 record = decode(TopicKind.STATE, entry.received.header)
                 if isinstance(record, Finished):
@@ -192,6 +202,11 @@ class World:
             for log in requests
             if found.get((log.place.topic, log.place.partition), 0) < log.end
         ]
+
+
+def _owner_among(schedulers: list[SimScheduler]) -> PoolCore | None:
+    cores = [s.core for s in schedulers if s.alive and s.core is not None and s.core.state.open]
+    return max(cores, key=lambda core: core.state.epoch, default=None)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from tests.simulation.world.clients import SimBus
 from tests.simulation.world.limits_kept import released_too_much
 from tests.simulation.world.process import Process
 from tests.simulation.world.reading import SimLoopReader
-from tests.simulation.world.stage import POLICY, Stage
+from tests.simulation.world.stage import Stage
 from tests.support.scheduler.pure import NAMES, POOL, place
 
 _NO_WAIT = timedelta()
@@ -77,10 +77,11 @@ class SimScheduler(Process):
         replicas: tuple[str, ...],
         window: Window,
         spill: SpillBounds | None = None,
+        pool: str = POOL,
     ) -> None:
         super().__init__(stage, name)
         self._setting = Setting(
-            pool=POOL, owner=name, replicas=replicas, policy=POLICY, names=NAMES,
+            pool=pool, owner=name, replicas=replicas, policy=stage.policy, names=NAMES,
             timings=Timings(back_off_most=_BACK_OFF_MOST), window=window, random=stage.rng.random,
             spill=spill,
         )  # fmt: skip

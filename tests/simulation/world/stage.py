@@ -4,9 +4,14 @@ Invariant: everything random comes from one generator, seeded once.
 """
 
 from collections import Counter
+from datetime import timedelta
 from random import Random
 
+import msgspec
+
+from headrace.contracts.fallbacks import Fallback
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.policy import Policy, PoolPolicy
 from headrace.contracts.topics import required_topics
 from tests.simulation.world.broker import Broker
 from tests.simulation.world.clockwork import Clockwork
@@ -18,12 +23,23 @@ TENANTS = ("a", "b")
 GATEWAYS = 2
 LANES = 2
 POLICY = policy(lanes=LANES, headroom_percent=10, gateways=GATEWAYS, history=2)
+AWAY = "away"
+"""The other pool, in worlds that have two."""
+
+
+def policy_of_two() -> Policy:
+    """The first pool falls back on the other once it has been without a backend, or slow, for two seconds."""
+    fallback = Fallback(pool=AWAY, wait_above=timedelta(seconds=2))
+    home = msgspec.structs.replace(POLICY.pools[POOL], fallbacks=(fallback,))
+    pools = {POOL: home, AWAY: PoolPolicy(models={"other": "other"})}
+    return msgspec.structs.replace(POLICY, pools=pools)
 
 
 class Stage:
     """The shared things of one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, policy: Policy = POLICY) -> None:
+        self.policy = policy
         self.rng = Random(seed)  # noqa: S311 a seed is a history
         self.clockwork = Clockwork()
         self.broker = Broker(self.clockwork)
@@ -38,7 +54,7 @@ class Stage:
         """What each attempt says from beginning to end, with what it goes on from."""
         self.stopped: dict[tuple[str, AttemptId], str] = {}
         """What a request's attempt had said when it was stopped."""
-        topics = required_topics(NAMES, POLICY.topics.counts(), pools=[POOL], tiers=TIERS)
+        topics = required_topics(NAMES, policy.topics.counts(), pools=policy.pools, tiers=TIERS)
         self.broker.create(topics)
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from headrace.bus.messages import Message, Received, message_of
+from headrace.bus.messages import Message, Place, Received, message_of
 from headrace.bus.ports import BusError
 from headrace.contracts.codec import decode, find_header
 from headrace.contracts.commands import Buried, Run
@@ -66,9 +66,10 @@ class SimWorker(Process):
 
     def __init__(
         self, stage: Stage, name: str, *, limit: int, longest_ms: int, fail_share: float,
-        drain_grace: timedelta, cache_tokens: int | None = None,
+        drain_grace: timedelta, cache_tokens: int | None = None, pool: str = POOL,
     ) -> None:  # fmt: skip
         super().__init__(stage, name)
+        self.pool = pool
         self.backend = Backend(stage, name, longest_ms=longest_ms, fail_share=fail_share)
         self._limit, self._timings = limit, Timings(drain_grace=drain_grace)
         self._cache_tokens = cache_tokens
@@ -90,7 +91,7 @@ class SimWorker(Process):
         self._core = WorkerCore(worker=self.name, limit=self._limit, timings=self._timings)
         self._reports, self._outcomes = Writing(self, _REPORTS), Writing(self, _OUTCOMES)
         self._chunks = Writing(self, _CHUNKS)
-        identity = Identity(self.name, POOL, LANES)
+        identity = Identity(self.name, self.pool, LANES)
         self._registration = Registration(SimBus(self), NAMES, identity, self.clock)  # type: ignore[arg-type]
         self._zombie = self.stopping = self._buried = False
 
@@ -161,6 +162,9 @@ class SimWorker(Process):
         text = find_header(record.headers, TEXT_HEADER) or b""
         return Work(command, record.value or b"", text=text) if isinstance(command, Run) else command
 
+    def _place(self, kind: TopicKind, partition: int = 0) -> Place:
+        return Place(NAMES.of(kind, pool=self.pool), partition)
+
     def _write(self, writing: Writing, message: Message, token: object) -> None:
         core = self._core
         writing.send(
@@ -168,11 +172,11 @@ class SimWorker(Process):
         )
 
     def _send_worker(self, output: SendWorker) -> None:
-        self._write(self._reports, message_of(place(TopicKind.WORKERS), output.record), output.token)
+        self._write(self._reports, message_of(self._place(TopicKind.WORKERS), output.record), output.token)
 
     def _send_ping(self, output: SendPing) -> None:
         self._write(
-            self._reports, message_of(place(TopicKind.WORK, output.lane), output.record), output.token
+            self._reports, message_of(self._place(TopicKind.WORK, output.lane), output.record), output.token
         )
 
     def _send_result(self, output: SendResult) -> None:
@@ -180,7 +184,7 @@ class SimWorker(Process):
         self._write(self._outcomes, message, output.token)
 
     def _send_attempt(self, output: SendAttempt) -> None:
-        message = message_of(place(TopicKind.ATTEMPTS, output.partition), output.record, output.text)
+        message = message_of(self._place(TopicKind.ATTEMPTS, output.partition), output.record, output.text)
         core, attempt = self._core, output.record.attempt
 
         def told(acknowledged: bool) -> None:
@@ -226,7 +230,7 @@ class SimWorker(Process):
 
     def _follow(self, output: FollowLane) -> None:
         cursors = Cursors(self)
-        cursors.assign({place(TopicKind.WORK, output.lane): output.position})
+        cursors.assign({self._place(TopicKind.WORK, output.lane): output.position})
         self._lane = (output.boot, cursors)
 
     def _start(self, output: Start) -> None:
