@@ -9,6 +9,8 @@ a mean over the seeds (20), printed beside its aim; exit status 1 when one is mi
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import le
 from pathlib import Path
 from statistics import fmean
 
@@ -19,6 +21,7 @@ from headrace.scheduler.simulate.figures import Figures
 from headrace.scheduler.simulate.over_seeds import mean_of
 from headrace.scheduler.simulate.scenario import Scenario
 from headrace.scheduler.simulate.trace import read_trace
+from tests.benchmarks.caches import NAMES, found_on
 from tests.benchmarks.held import LAGS_MS, WORKLOADS, Held, held_of
 from tests.benchmarks.saying import say
 
@@ -30,8 +33,8 @@ AT_ONCE_MS = 250
 TENANTS, LARGEST = 20, "tenant-00"
 LONGER = 64
 """So many times as long as in the trace the answers of long batch work are: 6,000 tokens in the median."""
-FEW = 1
-"""Seeds of the part that takes minutes for each."""
+FEW, FEW_CACHES = 1, 3
+"""Seeds of the parts that take minutes, and half a minute, for each."""
 Runs = Mapping[str, Sequence[Figures]]
 
 
@@ -169,7 +172,26 @@ def _held_figures(what: str, runs: Sequence[Held]) -> list[Figure]:
     ]  # fmt: skip
 
 
-PARTS = {"overload": overload, "flood": flood, "tiers": side_by_side, "held": held}
+def caches(seeds: range) -> list[Figure]:
+    """Eight backends with caches, on Mooncake's traces; round robin over them beside it."""
+    figures = []
+    for name in NAMES:
+        found = found_on(name, [seed + 1 for seed in seeds[:FEW_CACHES]])  # 0 is what its rules were tuned on
+        most = fmean(each.most for each in found)
+        aim = min(1.5, 0.9 * most)
+        gaps = [each.ours.gap / (each.ours.promised_gap or 1) for each in found]
+        figures += [
+            Figure(f"{name}: prefix hits of a perfect cache's", ">= 0.90", [each.hits for each in found],
+                   lambda mean: mean >= 0.90),
+            Figure(f"{name}: tokens/s over round robin's",
+                   f">= 1.5, or 0.9 of what a perfect cache brings ({most:.2f})", [each.rate for each in found],
+                   partial(le, aim)),
+            Figure(f"{name}: fairness gap over its bound", "<= 1", gaps, lambda mean: mean <= 1),
+        ]  # fmt: skip
+    return figures
+
+
+PARTS = {"caches": caches, "overload": overload, "flood": flood, "tiers": side_by_side, "held": held}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -31,6 +31,7 @@ _WAITS = ("requests", "wait p50", "p95", "p99", "on time")
 _POOL = (
     "policy", "on time", "goodput of capacity", "slots busy", "idle while work waits", "engine queue p95",
     "fairness gap, units", "its bound", "gap in pool time", "its bound", "dropped", "cancelled", "left",
+    "prefix hits", "tokens a second",
 )  # fmt: skip
 
 
@@ -61,6 +62,8 @@ def _pool(name: str, summary: Summary) -> tuple[str, ...]:
         _span(summary.worst_gap_s),
         _span(summary.promised_gap_s),
         *(f"{mean.mean or 0:.0f}" for mean in counts),
+        _percent(summary.hits),
+        f"{summary.tokens.mean or 0:,.0f}",
     )
 
 

@@ -21,6 +21,7 @@ from headrace.cli.simulation_tables import tables_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
 from headrace.contracts.policy import Policy
+from headrace.contracts.prefixes import BLOCK_TOKENS
 from headrace.runtime.policy_file import PolicyError, load_policy
 from headrace.scheduler.simulate.backend import BackendModel
 from headrace.scheduler.simulate.comparing import Course, Entrant, compare, contenders, headrace
@@ -57,6 +58,9 @@ def simulate(  # noqa: PLR0917 - options of a command line
     prefill: Annotated[int, typer.Option(min=1, help="Prompt tokens a second.")] = 8_000,
     each: Annotated[str, typer.Option("--token-time", help="For one output token.")] = "25ms",
     kv: Annotated[int | None, typer.Option(min=1, help="Tokens of KV memory; default: enough.")] = None,
+    cache: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of prefix cache; default: endless.")
+    ] = None,
     plots: Annotated[Path | None, typer.Option(help="Folder for pictures, as SVG files.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,15 +71,18 @@ def simulate(  # noqa: PLR0917 - options of a command line
             load=load, requests=requests, tenants=tenants, largest=largest, skew=skew,
             tiers=shares_of(tiers), slack_ms=slacks_of(slack, chosen.tiers),
         )  # fmt: skip
-        model = BackendModel(slots, prefill, duration_us(each, "--token-time"), kv)
-        course = Course(
-            half_of(_trace_in(trace), half), scenario, chosen, _pool_of(chosen, pool), [model] * backends
-        )
+        models = [_model(slots, prefill, each, kv, cache)] * backends
+        course = Course(half_of(_trace_in(trace), half), scenario, chosen, _pool_of(chosen, pool), models)
         entrants = _entrants(course, compare_, against)
         folder, series = None if plots is None else folder_for(plots), dict[str, Series]()
         found = _run(course, entrants, seeds_of(seeds), series, quiet=as_json)
         drawn = [] if folder is None else draw_plots(folder, series, found)
     _tell(found, drawn, as_json=as_json)
+
+
+def _model(slots: int, prefill: int, each: str, kv: int | None, cache: int | None) -> BackendModel:
+    token_us, blocks = duration_us(each, "--token-time"), None if cache is None else cache // BLOCK_TOKENS
+    return BackendModel(slots, prefill, token_us, kv, cache_blocks=blocks, prompts_in_turn=blocks is not None)
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class Routing:
 
     def sent(self, record: RequestRecord, held: HeldAttempt) -> None:
         """It goes there now."""
+        if not (record.prefix or record.session or self._adapters):
+            return
         keys = hashes_of(record.prefix)
         if keys:
             step = step_of(held.charge, self._state.accounts.of(held.tier, held.tenant).share)

@@ -50,6 +50,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     worst_gap_s: float | None
     promised_gap: int | None
     promised_gap_s: float | None
+    hits: Mean
+    tokens: Mean
 
 
 def summary_of(runs: Sequence[Figures]) -> Summary:
@@ -75,6 +77,8 @@ def summary_of(runs: Sequence[Figures]) -> Summary:
         worst_gap_s=worst.seconds_of(worst.gap),
         promised_gap=worst.promised_gap,
         promised_gap_s=worst.seconds_of(worst.promised_gap),
+        hits=mean(lambda run: run.hits),
+        tokens=mean(lambda run: run.tokens),
     )
 
 
