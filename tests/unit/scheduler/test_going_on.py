@@ -95,11 +95,11 @@ def state_of(case: Case) -> PoolState:
 def test_a_stopped_request_goes_on_from_its_text_and_only_the_rest_is_charged() -> None:
     case, request, first = began()
     assert (first.stoppable, first.text, text_beside(case, first)) == (True, None, None)
-    leave(case, first, tokens=60)
+    leave(case, first, SAID * 5, tokens=60)
     case.run(600)
     second = runs_of(case, request)[1]
-    assert second.text == KeptText(attempt=first.attempt, size=16, tokens=60, characters=16)
-    assert text_beside(case, second) == SAID
+    assert second.text == KeptText(attempt=first.attempt, size=80, tokens=60, characters=80)
+    assert text_beside(case, second) == SAID * 5
     weights = state_of(case).setting.pool_policy.cost
     assert second.charge == (10 + 60) * weights.prompt + 40 * weights.completion < first.charge
     held = state_of(case).held.of(request.id)
@@ -119,7 +119,7 @@ def test_a_stopped_request_goes_on_from_its_text_and_only_the_rest_is_charged() 
 
 def test_the_whole_answer_teaches_how_long_answers_are(monkeypatch: pytest.MonkeyPatch) -> None:
     case, request, first = began()
-    leave(case, first, tokens=60)
+    leave(case, first, SAID * 5, tokens=60)
     case.run(600)
     learnt = list[int]()
     monkeypatch.setattr(AnswerLengths, "learn", lambda _self, _like, tokens, **_: learnt.append(tokens))
@@ -193,6 +193,10 @@ def leave_less_than_told(case: Case, run: Run) -> None:
     leave(case, run, text=KeptText(attempt=run.attempt, size=17, tokens=1, characters=1))
 
 
+def leave_more_tokens_than_bytes(case: Case, run: Run) -> None:
+    leave(case, run, tokens=17)
+
+
 def leave_after_a_failure(case: Case, run: Run) -> None:
     leave(case, run, kind=FailureKind.BACKEND_ERROR)
 
@@ -202,7 +206,14 @@ def leave_nothing(case: Case, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "leaves", [leave_of_another, leave_less_than_told, leave_after_a_failure, leave_nothing]
+    "leaves",
+    [
+        leave_of_another,
+        leave_less_than_told,
+        leave_more_tokens_than_bytes,
+        leave_after_a_failure,
+        leave_nothing,
+    ],
 )
 def test_a_text_that_is_not_what_it_says_or_comes_of_a_failure_is_left(
     leaves: Callable[[Case, Run], None],

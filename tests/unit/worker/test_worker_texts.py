@@ -96,9 +96,13 @@ def test_what_is_kept_is_the_text_or_nothing(text: str, space: str) -> None:
 
     said = text + space
     broken = said.endswith("\ufffd")
-    assert kept(said) == (None if broken else Kept(said.encode(), 3, len(said)))
+    assert kept(said) == (None if broken else Kept(said.encode(), min(3, len(said.encode())), len(said)))
     trimmed = said.rstrip()
-    of_chat = Kept(trimmed.encode(), 3, len(trimmed)) if trimmed and not trimmed.endswith("\ufffd") else None
+    of_chat = (
+        Kept(trimmed.encode(), min(3, len(trimmed.encode())), len(trimmed))
+        if trimmed and not trimmed.endswith("\ufffd")
+        else None
+    )
     assert kept(said, CHAT) == of_chat, "what a chat's template cuts off is said again"
     assert kept("<think>Hm." + said) is kept("") is kept(" ", CHAT) is None
     assert kept("é" * (MAX_TEXT_BYTES // 2)) is not None

@@ -10,10 +10,11 @@ from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.seal import Encoding
-from headrace.contracts.values import Tokens
 
 MAX_TEXT_BYTES = 128 * 1024
 """Some 32,000 tokens. What has come further would begin anew if it were stopped."""
+MostSaid = Annotated[int, Meta(ge=0, le=MAX_TEXT_BYTES)]
+"""Tokens or characters of a text: none is less than a byte, so that a lie about them can't starve a tenant."""
 TEXT_HEADER = "headrace-text"
 """Beside `headrace` on a `run`: in the value an older worker would take it for the payload's."""
 
@@ -26,6 +27,6 @@ class KeptText(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     attempt: AttemptId
     size: Annotated[int, Meta(ge=1, le=MAX_TEXT_BYTES)]
-    tokens: Tokens
-    characters: Annotated[int, Meta(ge=1, le=MAX_TEXT_BYTES)]
+    tokens: MostSaid
+    characters: MostSaid
     encoding: Encoding = Encoding.NONE

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.kept_text import KeptText
+from headrace.contracts.kept_text import KeptText, MostSaid
 from headrace.contracts.lifecycle import Status, is_terminal
 from headrace.contracts.values import (
     Count,
@@ -21,7 +21,6 @@ from headrace.contracts.values import (
     Payload,
     Port16,
     Times,
-    Tokens,
     Usage,
     WallMs,
 )
@@ -98,6 +97,6 @@ class AttemptRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     times: Times = Times()
     model: Name | None = None
     trial: Count = 0
-    before: Tokens = 0
+    before: MostSaid = 0
     text: KeptText | None = None
     hop: Count = 0

@@ -6,6 +6,7 @@ Written by workers and by the owner; read by the scheduler, by workers choosing 
 from msgspec import Struct
 
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.kept_text import MostSaid
 from headrace.contracts.values import Count, Mark, Name, Origin, Port16
 
 
@@ -26,7 +27,7 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     tokens: Count = 0
     running: bool = False
     trial: Count = 0
-    before: Count = 0
+    before: MostSaid = 0
 
 
 class Gauges(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -49,7 +49,7 @@ def what_to_keep(said: Said, route: str) -> Kept | None:
     if not text or text.endswith(_BROKEN) or text.lstrip().startswith(_THINKS):
         return None
     stored = text.encode()
-    return Kept(stored, said.tokens, len(text)) if len(stored) <= MAX_TEXT_BYTES else None
+    return Kept(stored, min(said.tokens, len(stored)), len(text)) if len(stored) <= MAX_TEXT_BYTES else None
 
 
 def cap_in(body: bytes) -> int | None:

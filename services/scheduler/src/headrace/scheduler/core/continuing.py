@@ -31,8 +31,8 @@ def left_by(record: AttemptRecord, received: Received) -> Left | None:
     kind = None if record.failure is None else record.failure.kind
     if told is None or record.verdict is not Verdict.RETRY_AT or kind not in _STOPPED:
         return None
-    if told.attempt != record.attempt or told.size != len(stored):
-        return None
+    if told.attempt != record.attempt or told.size != len(stored) or told.tokens > told.size:
+        return None  # it lies; no token is less than a byte
     return Left(Text(told, Origin(received.topic, received.partition, received.offset)), stored)
 
 

@@ -61,8 +61,7 @@ class Reconciling:
         self._state.missing.pop(held.id, None)
         held.tokens, held.running, held.reported = told.tokens, told.running, True
         tracked = self._state.tracked.get(held.id)
-        prompt = 0 if tracked is None else tracked.record.prompt_tokens
-        prompt += told.before
+        prompt = held.said + (0 if tracked is None else tracked.record.prompt_tokens)
         charge = raised_charge(held.charge, told.tokens, prompt, self._state.setting.pool_policy.cost)
         if charge > held.charge:
             self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge, held.flow)
