@@ -5,7 +5,7 @@ Wrong ways to learn a limit, which take an engine that is overloaded to be seen,
 
 from typing import Any
 
-from headrace.scheduler.core import quarantine
+from headrace.scheduler.core import room
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.decisions import how_much_may_a_backend_hold
@@ -20,7 +20,7 @@ def what_is_held_is_forgotten(patches: Patches) -> None:
     def room_of(**given: Any) -> int:
         return right(**{**given, "held": 0})
 
-    patches.set(quarantine, "room_of", room_of)
+    patches.set(room, "room_of", room_of)
 
 
 def the_learned_counts_alone(patches: Patches) -> None:
@@ -30,7 +30,7 @@ def the_learned_counts_alone(patches: Patches) -> None:
     def room_of(**given: Any) -> int:
         return right(**{**given, "limit": 3, "learned": None})
 
-    patches.set(quarantine, "room_of", room_of)
+    patches.set(room, "room_of", room_of)
 
 
 def caches_are_endless(patches: Patches) -> None:

@@ -5,7 +5,7 @@ Listed by mutants.every.
 
 from typing import Any
 
-from headrace.scheduler.core import quarantine
+from headrace.scheduler.core import room
 from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.decisions import how_much_may_a_backend_hold
 from headrace.scheduler.state.lanes import Lanes
@@ -18,7 +18,7 @@ def late_workers_are_not_fenced(patches: Patches) -> None:
     def room_of(**given: Any) -> int:
         return right(**{**given, "answered": True})
 
-    patches.set(quarantine, "room_of", room_of)
+    patches.set(room, "room_of", room_of)
 
 
 def absence_is_believed_at_once(patches: Patches) -> None:
