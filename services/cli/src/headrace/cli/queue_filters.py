@@ -81,10 +81,11 @@ def older(selection: Selection, age: timedelta, owner_ms: int) -> Selection:
 
 
 def until(selection: Selection, ends: Mapping[Place, int]) -> Selection:
-    """Of these what stands before the ends of these logs."""
+    """Of these what stands before the ends of these logs; where nothing does, nothing is said of it."""
     by_topic: dict[str, dict[int, int]] = {}
     for place, end in ends.items():
-        by_topic.setdefault(place.topic, {})[place.partition] = end
+        if end:
+            by_topic.setdefault(place.topic, {})[place.partition] = end
     return msgspec.structs.replace(selection, stands_before=by_topic)
 
 
