@@ -22,6 +22,7 @@ from headrace.scheduler.state.tracked import Phase, Tracked
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _TESTS = "test_reprioritising::test_"
+_OUTLIVES = "an_operators_new_priority_outlives_its_owner"
 
 
 def checkpoints_forget_them(patches: Patches) -> None:
@@ -97,7 +98,7 @@ PRIORITIES = (
         "a checkpoint forgets an order of new priorities",
         "a request that is read again gets its priority again",
         checkpoints_forget_them,
-        _TESTS + "a_successor_gives_what_it_reads_again_the_same_priority_though_the_order_is_passed",
+        _OUTLIVES,
     ),
     Mutant(
         "of two orders of new priorities the older counts",
@@ -133,6 +134,6 @@ PRIORITIES = (
         "an order of new priorities is forgotten once it is obeyed",
         "an order is kept until all that it means is finished",
         over_when_they_were_obeyed,
-        _TESTS + "a_successor_gives_what_it_reads_again_the_same_priority_though_the_order_is_passed",
+        _OUTLIVES,
     ),
 )

@@ -2,7 +2,7 @@
 
 from headrace.bus.messages import message_of
 from headrace.contracts.barriers import Barrier
-from headrace.contracts.control import CancelMatching
+from headrace.contracts.control import CancelMatching, Reprioritise
 from headrace.contracts.selections import Selection, Stage
 from headrace.contracts.topics import TopicKind
 from tests.simulation.schedules.schedule import schedule, wrong_if
@@ -61,3 +61,36 @@ def an_operators_cancel_outlives_its_owner() -> list[str]:
     told = wrong_if(bool(missed), f"F: {len(missed)} that were to be cancelled weren't")
     ended = {status_of(scene, asked) for asked in newer}
     return told + wrong_if(ended != {"succeeded"}, "F: a newer request was cancelled") + bad
+
+
+def first_of_its_own(scene: Scene, favoured: Asked, others: list[Asked]) -> bool:
+    """Whether it ran before all others of its tenant, tier and key: no priority moves it before anybody else's."""
+    mine = favoured.record
+    own = [
+        asked for asked in others
+        if (asked.record.tenant, asked.record.tier, asked.record.fairness_key)
+        == (mine.tenant, mine.tier, mine.fairness_key)
+    ]  # fmt: skip
+    began = [min(run.began_ms for run in scene.runs_of(asked)) for asked in (favoured, *own)]
+    return bool(own) and began[0] == min(began)
+
+
+@schedule
+def an_operators_new_priority_outlives_its_owner() -> list[str]:
+    """What came last is to run first. A checkpoint passes the order; then its owner dies, and the next reads all again."""
+    scene = Scene(Cast(limit=1))
+    scene.running(last_ms=12_000)
+    scene.calls(last_ms=300)
+    waiting = [scene.submit() for _ in range(8)]
+    scene.run_for(5)
+    selection = Selection(id_prefix=waiting[-1].record.id, stands_before=ends_of_requests(scene))
+    record = Reprioritise(selection=selection, priority=5)
+    scene.stage.broker.append(message_of(place(TopicKind.CONTROL), record), "an operator")
+    scene.run_for(2_400)
+    owner = scene.owning()
+    owner.kill()
+    scene.until(lambda: scene.stage.seen["takeover"] > 1, "a takeover")
+    owner.start()
+    bad = scene.settled()
+    first = first_of_its_own(scene, waiting[-1], waiting[:-1])
+    return wrong_if(not first, "F: what an operator wanted first wasn't") + bad
