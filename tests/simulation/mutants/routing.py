@@ -61,6 +61,16 @@ def whoever_is_near_goes(patches: Patches) -> None:
     patches.set(who_may_pass, "may_go_before", lambda *_args, **_more: True)
 
 
+def models_run_anywhere(patches: Patches) -> None:
+    right = Routing._keep_up
+
+    def keep_up(self: Routing) -> None:
+        right(self)
+        self._adapters = False
+
+    patches.set(Routing, "_keep_up", keep_up)
+
+
 def _mutant(patch: Any, breaks: str, test: str) -> Mutant:
     return Mutant(patch.__name__, breaks, patch, _ROUTING + "test_" + test)
 
@@ -70,6 +80,7 @@ _FIRST = "the_first_is_passed_so_often_and_then_goes_wherever_there_is_room"
 _ORDER = "nobody_passes_a_deadline_or_what_came_long_before"
 _ANOTHER = "whoever_goes_before_another_counters_never_differ_by_more_than_the_largest_charge"
 _SESSION = "a_session_stays_where_it_ran_and_finds_its_home_again_under_another_owner"
+_MODEL = "in_a_pool_of_several_models_each_runs_where_it_ran_and_the_most_used_spreads_by_load"
 _WAITS = "a_request_waits_a_moment_for_the_one_backend_that_has_its_prompt"
 _NOT_LONG = "it_waits_no_longer_than_its_prompt_would_take_and_goes_where_there_is_room"
 _MISS = "an_engine_that_computed_it_anew_had_dropped_all_that_is_older"
@@ -86,5 +97,6 @@ ROUTING = (
     _mutant(priorities_are_passed, "priorities and deadlines are kept", _ORDER),
     _mutant(nobody_waits_for_a_cache, "a moment's wait for a cache is taken", _WAITS),
     _mutant(a_cache_is_waited_for_for_long, "nobody waits longer than computing takes", _NOT_LONG),
+    _mutant(models_run_anywhere, "a model runs where it ran", _MODEL),
     _mutant(whoever_is_near_goes, "the bounds between tenants hold", _ANOTHER),
 )  # fmt: skip

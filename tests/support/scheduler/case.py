@@ -61,12 +61,11 @@ class Case:
             wall_ms=wall,
             random=self.count.to_bytes(10, "big"),
         )
-        fields = {"id": made, "tier": into, "accepted_ms": wall, "max_tokens": 1, **more}
+        fields = {"id": made, "tier": into, "accepted_ms": wall, "max_tokens": 1, "model": "m", **more}
         record = RequestRecord(
             tenant=tenant,
             pool=POOL,
             partition=partition,
-            model="m",
             route="/r",
             payload=Payload(size=2),
             gateway=0,

@@ -13,6 +13,7 @@ from headrace.contracts.commands import Run
 from headrace.contracts.ids import boot_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
+from headrace.contracts.policy import Policy, policy_from
 from headrace.contracts.prefixes import HASH_CHARACTERS
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
@@ -25,7 +26,7 @@ from headrace.scheduler.state.cached_prefixes import CachedPrefixes
 from headrace.scheduler.state.in_order import in_order
 from headrace.scheduler.state.tracked import Phase
 from tests.support.scheduler import case as by_hand
-from tests.support.scheduler.pure import WALL, place
+from tests.support.scheduler.pure import POOL, WALL, place
 from tests.support.scheduler.queue_alone import ONE_TIER, queue_of, request
 
 BOOTS = {name: boot_id(WALL, bytes([number]) + bytes(9)) for number, name in enumerate("vw")}
@@ -41,8 +42,8 @@ def prefix(*names: str) -> str:
 class Case(by_hand.Case):
     """One owner, and workers v and w."""
 
-    def __init__(self, limit: int = 8) -> None:
-        super().__init__()
+    def __init__(self, limit: int = 8, policy: Policy | None = None) -> None:
+        super().__init__(policy)
         self.owner.setting = replace(self.owner.setting, window=Window())
         self.limit, self.over = limit, set[str]()
         self.tell()
@@ -282,3 +283,17 @@ def test_a_heap_is_walked_in_order_and_left_as_it_is(numbers: list[int]) -> None
     before = list(heap)
     assert list(in_order(heap)) == sorted(heap)
     assert heap == before
+
+
+def test_in_a_pool_of_several_models_each_runs_where_it_ran_and_the_most_used_spreads_by_load() -> None:
+    policy = policy_from({
+        "pools": {POOL: {"models": {"base": "base", "lora": "lora"}}},
+        "tiers": {"batch": {"weight": 1, "queue_timeout": "24h"}},
+        "tenants": {"a": {"default_tier": "batch"}},
+        "topics": {"tenant_partitions": 2, "lanes": 3, "gateways": 1},
+    })  # fmt: skip
+    case = Case(limit=16, policy=policy)
+    homes = {model: case.sent(model=model) for model in ("base", "lora")}
+    for model in ("lora", "base", "lora", "base"):
+        assert case.sent(model=model) == homes[model]
+    assert {case.sent(model="base") for _ in range(20)} == set(BOOTS)
