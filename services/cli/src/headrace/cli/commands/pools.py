@@ -61,7 +61,7 @@ def move(
     _refuse_a_stranger(to)
     patience = patience_of(within)  # before anything is ordered
     with logs_of(settings) as logs:
-        before = _look(logs, pool, SystemClock().now().wall_ms)
+        before = _look(logs, pool, None)
         _refuse_in_vain(before, to)
         logs.order(pool, MovePool(to=to))
         after, took = _await_owner(logs, pool, to, before, patience)
@@ -101,11 +101,14 @@ def _await_owner(
     raise Trouble(f"{to} doesn't own {pool} after {render(within)}: the owner's log says why it isn't moved")
 
 
-def _look(logs: Logs, pool: str, wall_ms: int) -> PoolPicture:
+def _look(logs: Logs, pool: str, wall_ms: int | None) -> PoolPicture:
+    """As of this instant; None: of the newest word in `queue-state`, so that no wrong clock takes anybody for gone."""
     with logs.following(TopicKind.STATE, pool) as state:
         owners = [(r.timestamp_ms, record) for r, record in state.to_end() if isinstance(record, Ownership)]
     with logs.following(TopicKind.QUEUE_STATE) as states:
-        return picture_of(pool, owners, [record for _, record in states.to_end()], wall_ms)
+        told = list(states.to_end())
+    newest_ms = max((received.timestamp_ms for received, _ in told), default=0)
+    return picture_of(pool, owners, [record for _, record in told], newest_ms if wall_ms is None else wall_ms)
 
 
 def _as_row(picture: PoolPicture, wall_ms: int) -> tuple[str, ...]:
