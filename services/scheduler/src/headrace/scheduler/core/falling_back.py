@@ -6,6 +6,7 @@ ever asks for a reroute; a pool without fallbacks looks at nothing, and where on
 
 from collections import defaultdict
 from itertools import islice
+from typing import NamedTuple
 
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import END
@@ -20,13 +21,21 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.decisions.estimate_wait import wait_ms
-from headrace.scheduler.decisions.which_fallback import Here, which_fallback
+from headrace.scheduler.decisions.which_fallback import Here, There, which_fallback
 from headrace.scheduler.state.elsewhere import Elsewhere
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _EACH_MS = 1_000
 _LOOKS = 2_000
 _ANYBODY = TenantPolicy()
+
+
+class _View(NamedTuple):
+    """How other pools stand; what a tenant is served per second here; how long there has been no backend."""
+
+    there: dict[str, There]
+    rate: int
+    without_ms: int
 
 
 class FallingBack:
@@ -70,8 +79,9 @@ class FallingBack:
         for request_id in arrived:
             tracked = state.tracked.look(request_id)
             if tracked is not None and tracked.phase is Phase.WAITING:
-                backlog = state.queue.backlog(tracked.record.tier, tracked.record.tenant).cost
-                self._consider(tracked, max(0, backlog - tracked.charge))
+                tier, tenant = tracked.record.tier, tracked.record.tenant
+                backlog = state.queue.backlog(tier, tenant).cost
+                self._consider(tracked, max(0, backlog - tracked.charge), self._view(tier, tenant))
         if state.now.boot_ms - self._looked_ms >= _EACH_MS:
             self._looked_ms = state.now.boot_ms
             self._look()
@@ -82,44 +92,60 @@ class FallingBack:
         waiting = (each for each in self._state.tracked.values() if each.phase is Phase.WAITING)
         for tracked in islice(waiting, _LOOKS):
             queues[tracked.record.tier, tracked.record.tenant].append(tracked)
-        for queue in queues.values():
-            ahead = 0
+        for (tier, tenant), queue in queues.items():
+            ahead, view = 0, self._view(tier, tenant)
             for tracked in sorted(queue, key=lambda each: each.order):
-                if not self._consider(tracked, ahead):
+                if not self._consider(tracked, ahead, view):
                     ahead += tracked.charge
+                else:
+                    view = self._view(tier, tenant)
 
-    def _consider(self, tracked: Tracked, ahead: int) -> bool:
-        """Whether it goes. `ahead`: the cost of what of its tenant runs before it."""
-        state, record = self._state, tracked.record
-        tenant = state.setting.policy.tenants.get(record.tenant, _ANYBODY)
-        if not (self._rerouting.room and tenant.fallbacks):
-            return False
-        if state.queue.frozen.bars(record.tier, record.tenant):
-            return False  # who is held back, or has spent what it may, would only get round it elsewhere
-        possible = [each for each in self._fallbacks if self._rerouting.may(tracked, each.pool)]
-        if not possible:
-            return False
+    def _view(self, tier: str, tenant: str) -> _View:
+        """What is the same for all requests of a tenant in a tier, until one of them goes."""
+        state = self._state
+        if state.queue.frozen.bars(tier, tenant) or not self._may_leave(tenant):
+            return _View(
+                {}, 0, 0
+            )  # who is held back, or has spent what it may, would only get round it elsewhere
         pools = state.setting.policy.pools
-        contexts = {each.pool: pools[each.pool].context_length for each in possible}
-        there = self._elsewhere.of_tier(record.tier, contexts, state.now)
-        fallback = which_fallback(record, possible, self._here(tracked, ahead), there, state.now.wall_ms)
+        contexts = {each.pool: pools[each.pool].context_length for each in self._fallbacks}
+        there = self._elsewhere.of_tier(tier, contexts, state.now)
+        without_ms = state.now.boot_ms - self._had_slots_ms
+        return _View(there, self._rates.of_tenant(tier, tenant), without_ms)
+
+    def _may_leave(self, tenant: str) -> bool:
+        return self._state.setting.policy.tenants.get(tenant, _ANYBODY).fallbacks
+
+    def _consider(self, tracked: Tracked, ahead: int, view: _View) -> bool:
+        """Whether it goes. `ahead`: the cost of what of its tenant runs before it."""
+        record, state = tracked.record, self._state
+        here = self._here(tracked, ahead, view)
+        fallback = which_fallback(record, self._fallbacks, here, view.there, state.now.wall_ms)
         if fallback is None:
             return False
-        model = model_there(pools[fallback.pool].models, record.model, fallback.model)
+        if not self._rerouting.may(tracked, fallback.pool):
+            possible = [each for each in self._fallbacks if self._rerouting.may(tracked, each.pool)]
+            fallback = which_fallback(record, possible, here, view.there, state.now.wall_ms)
+        return fallback is not None and self._begin(tracked, fallback)
+
+    def _begin(self, tracked: Tracked, fallback: Fallback) -> bool:
+        state, record = self._state, tracked.record
+        models = state.setting.policy.pools[fallback.pool].models
+        model = model_there(models, record.model, fallback.model)
         whole = state.tracked.get(tracked.id)  # a spilled one was only looked at
         if model is None or whole is None or not self._rerouting.begin(whole, fallback.pool, model):
             return False
         self._elsewhere.sent(fallback.pool, record.tier, whole.charge, state.now)
         return True
 
-    def _here(self, tracked: Tracked, ahead: int) -> Here:
+    def _here(self, tracked: Tracked, ahead: int, view: _View) -> Here:
         state, record = self._state, tracked.record
-        takes = self._estimating.time_of(record)
-        turn_ms = wait_ms(ahead, tracked.charge, self._rates.of_tenant(record.tier, record.tenant))
+        takes = None if record.finish_by_ms is None else self._estimating.time_of(record)
+        turn_ms = wait_ms(ahead, tracked.charge, view.rate)
         return Here(
             waited_ms=max(0, state.now.wall_ms - record.accepted_ms),
             wait_ms=pacing.longest_ms(state, turn_ms, record.tenant, requests=0, tokens=0),
-            without_ms=state.now.boot_ms - self._had_slots_ms,
+            without_ms=view.without_ms,
             answer_ms=None if takes is None else takes.answer_ms,
             cost=tracked.charge,
             context_length=state.setting.pool_policy.context_length,
