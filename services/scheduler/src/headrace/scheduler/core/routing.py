@@ -10,6 +10,7 @@ from typing import NamedTuple
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.prefixes import BLOCK_TOKENS, ENDS, hashes_of
 from headrace.contracts.requests import RequestRecord
+from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.room import room_at
@@ -74,7 +75,11 @@ class Routing:
             if other is None and self._waits(first, flow, lost):
                 return None
             chosen = other or chosen
-        flow.passed = 0 if chosen is first else flow.passed + 1
+        if chosen is first:
+            flow.passed = 0
+            return first
+        flow.passed += 1
+        self._state.count(Counted.PASSED)
         return chosen
 
     def by_preference(self, record: RequestRecord, roomy: Sequence[Roomy]) -> list[Roomy] | None:
@@ -103,6 +108,7 @@ class Routing:
             self._largest[held.tier] = max(self._largest.get(held.tier, 0), step)
         known = self._caches.blocks_of(keys).get(held.boot, 0)
         if known:
+            self._state.count(Counted.WARM)
             number = ENDS.index(known)
             held.expected = Expected(_tokens(known, record), self._caches.since(held.boot, keys[number]))
         keys += self._others_of(record)
@@ -117,6 +123,7 @@ class Routing:
         if held is None or held.attempt != record.attempt or held.expected is None or not record.started:
             return
         if 2 * cached < held.expected.tokens and record.usage.prompt_tokens:
+            self._state.count(Counted.WARM_MISSED)
             self._caches.were_gone(boot, held.expected.since)
 
     def _keep_up(self) -> None:
