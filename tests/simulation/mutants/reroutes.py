@@ -121,7 +121,33 @@ def looked_at_only_after_it_was_released(patches: Patches) -> None:
     patches.set(FallingBack, "turn", turn)
 
 
+def what_can_not_be_written_is_tried_for_ever(patches: Patches) -> None:
+    right = Rerouting._give_up
+
+    def give_up(self: Rerouting, reroute: Reroute) -> None:
+        if not reroute.doubtful:
+            right(self, reroute)
+
+    patches.set(Rerouting, "_give_up", give_up)
+
+
+def given_up_and_released_at_once(patches: Patches) -> None:
+    patches.set(Rerouting, "_give_up", Rerouting._stay)
+
+
 REROUTES = (
+    Mutant(
+        "a successor tries for ever to write what is too large for the other log",
+        "what can't be passed on runs where it is",
+        what_can_not_be_written_is_tried_for_ever,
+        "test_rerouting::test_what_is_too_large_for_the_other_pools_log_runs_here_whoever_tried_to_write_it",
+    ),
+    Mutant(
+        "what could not be passed on is released before a checkpoint says so",
+        "a successor that finds an intent may take it for true",
+        given_up_and_released_at_once,
+        "test_rerouting::test_what_could_not_be_written_runs_here_only_once_no_successor_can_find_the_intent",
+    ),
     Mutant(
         "a request is finished before it stands in the other pool's log",
         "at every instant it is unfinished here or stands there",

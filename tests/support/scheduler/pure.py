@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from headrace.bus.messages import Message, Place, Received
-from headrace.bus.ports import Confirmation, DeliveryUnknownError
+from headrace.bus.ports import BusError, Confirmation, DeliveryUnknownError, TooLargeError
 from headrace.contracts.clock import Now
 from headrace.contracts.codec import decode
 from headrace.contracts.policy import Policy, PoolPolicy, TopicPolicy, policy_from
@@ -113,6 +113,8 @@ class World:
         self.logs: defaultdict[Place, list[Received]] = defaultdict(list)
         self.wire: list[Parcel] = []
         self.out_until: defaultdict[Place, int] = defaultdict(int)
+        self.narrow: set[Place] = set()
+        """Where every record is too large."""
         self.producer_epochs: defaultdict[Place, int] = defaultdict(int)
         """By the log of checkpoints that a producer writes."""
         self.seen: defaultdict[str, int] = defaultdict(int)
@@ -167,13 +169,16 @@ class World:
             return True
         if parcel.arrives_ms > self.now_ms or self.out_until[parcel.message.place] > self.now_ms:
             return False
+        if parcel.message.place in self.narrow:
+            self._confirm(parcel, None, TooLargeError("too large"))
+            return True
         offset = self.append(parcel.message)
         forgotten = self.forgets > 0 and self.faulty and self.rng.random() < self.forgets
         self._confirm(parcel, None if forgotten else offset)
         return True
 
-    def _confirm(self, parcel: Parcel, offset: int | None) -> None:
-        error = None if offset is not None else DeliveryUnknownError("timed out")
+    def _confirm(self, parcel: Parcel, offset: int | None, refusal: BusError | None = None) -> None:
+        error = None if offset is not None else refusal or DeliveryUnknownError("timed out")
         parcel.sender.confirmations.append(Confirmation(parcel.token, parcel.message.place, offset, error))
 
     def crash(self, sender: Sender) -> None:

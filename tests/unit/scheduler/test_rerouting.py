@@ -1,7 +1,7 @@
 """A request that is passed on to another pool: one result, nothing lost, whoever dies at which step."""
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.bus.messages import Place
@@ -227,6 +227,7 @@ def test_what_was_in_a_workers_hands_stays() -> None:
     st.sampled_from("abcdefg"),
     st.booleans(),
 )
+@example(list("abcd"), "e", False)
 def test_nobody_goes_where_it_was_or_nobody_is_or_too_often(
     been_in: list[str], to: str, was_tried: bool
 ) -> None:
@@ -252,6 +253,38 @@ def test_a_pool_that_the_policy_lost_keeps_what_was_to_go_there() -> None:
     assert pools.results() == {record.id: [Status.SUCCEEDED]}
     assert home.core is not None
     assert home.core.state.reroutes == {}
+
+
+def test_what_is_too_large_for_the_other_pools_log_runs_here_whoever_tried_to_write_it() -> None:
+    for at_ms in CRASHES:
+        pools, submitted = passing_on(seed=at_ms)
+        pools.world.narrow.add(Place(NAMES.of(TopicKind.REQUESTS, pool=AWAY, tier="batch"), PARTITION))
+        pools.workers.append(ObedientWorker(pools.world, HOME, runs_ms=1_000))
+        pools.workers[1].limit = 0
+        pools.run(at_ms)
+        pools.owners[HOME].crash()
+        pools.workers[1].limit = 4
+        pools.settle()
+        assert (at_ms, pools.wrong(submitted)) == (at_ms, [])
+        assert all(len(ends) == 1 for ends in pools.results().values())
+
+
+def test_what_could_not_be_written_runs_here_only_once_no_successor_can_find_the_intent() -> None:
+    pools, (record,) = passing_on(count=1)
+    there = Place(NAMES.of(TopicKind.REQUESTS, pool=AWAY, tier="batch"), PARTITION)
+    pools.world.narrow.add(there)
+    home = ObedientWorker(pools.world, HOME, runs_ms=12_000)
+    pools.workers.append(home)
+    home.limit = 0
+    pools.run(BEGIN_MS)
+    home.limit = 4
+    while not home.held:
+        pools.turn()
+    pools.owners[HOME].crash()
+    pools.world.narrow.clear()
+    pools.settle()
+    assert pools.wrong([record]) == []
+    assert written_away(pools) == []
 
 
 def without(policy: Policy, pool: str) -> Policy:

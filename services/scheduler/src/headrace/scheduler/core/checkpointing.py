@@ -239,7 +239,7 @@ class Checkpoints:
             return state.suspects.deaths.get(rest)
         if kind == "rerouting":
             reroute = state.reroutes.get(rest)
-            if reroute is None:
+            if reroute is None or reroute.given_up:
                 return None
             return Rerouting(id=rest, origin=reroute.origin, to=reroute.to, model=reroute.model)
         if kind == "reprioritised":

@@ -121,7 +121,7 @@ class Rerouting:
         return said and free and tracked.whole
 
     def _write(self, reroute: Reroute, tracked: Tracked) -> None:
-        if not reroute.doubtful and self._is_to_end(tracked):
+        if reroute.given_up or (not reroute.doubtful and self._is_to_end(tracked)):
             self._stay(reroute)
             return
         reroute.under_way = True
@@ -151,8 +151,8 @@ class Rerouting:
             self._gone(reroute)
             return
         reroute.doubtful |= confirmation.unknown
-        if isinstance(confirmation.error, TooLargeError) and not reroute.doubtful:
-            self._stay(reroute)
+        if isinstance(confirmation.error, TooLargeError):
+            self._give_up(reroute)
 
     def _gone(self, reroute: Reroute) -> None:
         """It stands in the other pool's log: finish it here, and pass on who wanted it cancelled meanwhile."""
@@ -164,6 +164,13 @@ class Rerouting:
         if piece is not None:
             state.dirty.add(f"rerouted/{piece[0]}/{piece[1]}")
         state.count(Counted.REROUTED)
+
+    def _give_up(self, reroute: Reroute) -> None:
+        """The other log takes no such record, nor took it when an earlier owner tried. It runs here, but not before a
+        committed checkpoint says so: a successor that still found the intent would stop what runs, and pass it on.
+        """
+        reroute.given_up, reroute.said_in = True, self._checkpoints.number + 1
+        self._state.dirty.add(f"rerouting/{reroute.id}")
 
     def _stay(self, reroute: Reroute) -> None:
         """It isn't written, and waits here again."""

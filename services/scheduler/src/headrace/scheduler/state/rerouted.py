@@ -18,6 +18,7 @@ KEPT_MINUTES = 24 * 60
 class Reroute:
     """One on its way: to the pool `to`, whose backends know its model as `model`. `said_in`: the number of the first
     checkpoint that says so; before it is committed nothing is written. `doubtful`: it may stand in the other log already.
+    `given_up`: it can't be written there, and `said_in` is the first checkpoint that knows nothing of it any more.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Reroute:
     model: str
     said_in: int = 0
     doubtful: bool = False
+    given_up: bool = False
     under_way: bool = False
     not_before_ms: int = 0
 
