@@ -11,6 +11,7 @@ from headrace.bus.messages import Message, Place, message_of
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, CancelReason, Fence, Run
 from headrace.contracts.control import CancelRequest, Query
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId, boot_id, mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
@@ -19,7 +20,7 @@ from headrace.contracts.policy import Policy, policy_from
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Payload, Usage
+from headrace.contracts.values import Failure, Payload, Usage
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler.processes import SimScheduler
@@ -55,6 +56,8 @@ class ObedientWorker:
         self.held: dict[AttemptId, tuple[Run, int]] = {}
         self.ran: Counter[str] = Counter()
         self.models: dict[str, str] = {}
+        self.context_length: int | None = None
+        """Of its engine, which refuses longer prompts and says so."""
 
     def turn(self) -> None:
         """Obey, run, report."""
@@ -87,17 +90,22 @@ class ObedientWorker:
 
     def _end(self, run: Run, status: Status) -> None:
         del self.held[run.attempt]
-        request = run.request
+        request, failure = run.request, None
+        if self.context_length is not None and request.prompt_tokens > self.context_length:
+            message = f"This model's maximum context length is {self.context_length} tokens. However, ..."
+            status = Status.FAILED
+            failure = Failure(kind=FailureKind.CONTEXT_LENGTH_EXCEEDED, message=message)
         result = ResultRecord(
             id=request.id, tenant=request.tenant, pool=request.pool, tier=request.tier, partition=request.partition,
             origin=run.origin, attempt=run.attempt, attempts=run.attempts, status=status, http_status=200,
             accepted_ms=request.accepted_ms, gateway=0, model=request.model, route=request.route,
-            payload=Payload(size=2),
+            payload=Payload(size=2), failure=failure,
         )  # fmt: skip
         attempt = AttemptRecord(
             id=request.id, tenant=request.tenant, tier=request.tier, origin=run.origin, attempt=run.attempt,
             attempts=run.attempts, verdict=Verdict.DONE, status=status, worker="w", boot=self.boot,
             charge=run.charge, usage=Usage(prompt_tokens=1, completion_tokens=1), hop=request.hop,
+            failure=failure,
         )  # fmt: skip
         self.world.append(message_of(self._log(TopicKind.RESULTS, request.partition), result, b"{}"))
         self.world.append(message_of(self._log(TopicKind.ATTEMPTS, request.partition), attempt))

@@ -69,11 +69,6 @@ def test_a_ring_is_told_once_with_its_way() -> None:
     assert str(told.value) == "pools.big.fallbacks: they lead round, big to third to small to big"
 
 
-def test_too_long_needs_a_context_length() -> None:
-    with pytest.raises(ValueError, match=r"too_long says nothing while pools.third.context_length isn't set"):
-        policy_from(with_fallbacks(third=[{"pool": "big", "too_long": True}]))
-
-
 def test_the_other_pools_name_for_a_model_is_the_same_or_the_only_or_the_wanted_one() -> None:
     two, one = {"a": "x", "b": "y"}, {"a": "x", "b": "x"}
     assert model_there(two, "y") == "y"

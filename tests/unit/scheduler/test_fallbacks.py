@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from headrace.contracts.policy import CeilingPolicy, TenantPolicy
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
+from headrace.scheduler.decisions.which_context_was_told import context_told
 from headrace.scheduler.decisions.which_fallback import Here, There, which_fallback
 from headrace.scheduler.state.elsewhere import Elsewhere
 from headrace.scheduler.state.frozen import Hold
@@ -289,3 +291,34 @@ def test_a_ceiling_of_the_pool_counts_as_waiting() -> None:
     pools.run(5_000)
     assert home.ran[second.id] == 0
     assert set(pools.results()) == {first.id, second.id}
+
+
+def test_a_backends_refusal_says_what_is_too_long_from_then_on() -> None:
+    pools = TwoPools(policy=policy_of_pools(fallbacks=[{"pool": AWAY, "too_long": True}]))
+    pools.run(4_000)
+    home = served_by_home(pools, 100)
+    home.context_length = 4_096
+    pools.run(1_500)
+    first = pools.submit(prompt_tokens=5_000)
+    pools.run(1_500)
+    second, short = pools.submit(prompt_tokens=5_000), pools.submit(prompt_tokens=4_000)
+    pools.settle()
+    assert pools.results() == {
+        first.id: [Status.FAILED], second.id: [Status.SUCCEEDED], short.id: [Status.SUCCEEDED],
+    }  # fmt: skip
+    assert (home.ran[second.id], home.ran[short.id]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("This model's maximum context length is 4096 tokens. However, you requested 5000 tokens", 4096),
+        ("The input (5000 tokens) is longer than the model's context length (8192 tokens).", 8192),
+        ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4096),
+        ("The decoder prompt (length 9000) is longer than the maximum model length of 2048.", 2048),
+        ("The prompt is too long: 5000 tokens.", None),
+        ("", None),
+    ],
+)
+def test_engines_say_their_context_in_their_own_words(message: str, told: int | None) -> None:
+    assert context_told(message) == told

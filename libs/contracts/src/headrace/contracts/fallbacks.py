@@ -17,7 +17,7 @@ class Fallback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `model`: a name that callers use there; needed where that pool has several and not the one that is asked for.
     `wait_above`: they have waited, and are expected to, for longer than that, or there has been no backend for as long.
-    `cost_above`: they are expected to cost more, in service units. `too_long`: they don't fit this pool's `context_length`.
+    `cost_above`: they are expected to cost more, in service units. `too_long`: they don't fit this pool's context.
     `deadline`: it can't be kept here, but there.
     """
 
@@ -34,8 +34,6 @@ class _Pool(Protocol):
     def models(self) -> Mapping[str, str]: ...
     @property
     def fallbacks(self) -> tuple[Fallback, ...]: ...
-    @property
-    def context_length(self) -> int | None: ...
 
 
 def model_there(models: Mapping[str, str], model: str, wanted: str | None = None) -> str | None:
@@ -70,8 +68,6 @@ def _mistakes_in(fallback: Fallback, name: str, pools: Mapping[str, _Pool]) -> l
     found = []
     if fallback.wait_above is not None and fallback.wait_above <= timedelta():
         found.append("wait_above must be more than nothing")
-    if fallback.too_long and here.context_length is None:
-        found.append(f"too_long says nothing while pools.{name}.context_length isn't set")
     if not (fallback.too_long or fallback.deadline or fallback.wait_above or fallback.cost_above):
         found.append("it names no condition: wait_above, cost_above, too_long or deadline")
     if fallback.model is not None and fallback.model not in there.models:

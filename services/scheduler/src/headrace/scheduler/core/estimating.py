@@ -7,6 +7,7 @@ they are at least; what is measured of a speed forgets itself.
 from msgspec.structs import replace
 
 from headrace.contracts.explanations import LengthFrom
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.requests import RequestRecord
@@ -22,6 +23,7 @@ from headrace.scheduler.decisions.estimate_cost import (
     spent_cost,
 )
 from headrace.scheduler.decisions.is_it_too_late import Takes
+from headrace.scheduler.decisions.which_context_was_told import context_told
 
 _TEACH = (Status.SUCCEEDED, Status.EXPIRED, Status.CANCELLED)
 
@@ -31,6 +33,8 @@ class Estimating:
 
     def __init__(self, state: PoolState) -> None:
         self._state = state
+        self.told_context: int | None = None
+        """The most tokens that prompt and answer may have, as a backend that refused one said last."""
 
     def length_of(self, record: RequestRecord) -> Length:
         """How long each choice of its answer is expected to be."""
@@ -66,6 +70,9 @@ class Estimating:
 
     def learn(self, record: AttemptRecord) -> None:
         """From an attempt. Call while its request is still tracked."""
+        failure = record.failure
+        if failure is not None and failure.kind is FailureKind.CONTEXT_LENGTH_EXCEEDED:
+            self.told_context = context_told(failure.message) or self.told_context
         tracked = self._state.tracked.look(record.id)
         if tracked is None or record.status not in _TEACH or not is_told(record.usage):
             return

@@ -148,8 +148,13 @@ class FallingBack:
             without_ms=view.without_ms,
             answer_ms=None if takes is None else takes.answer_ms,
             cost=tracked.charge,
-            context_length=state.setting.pool_policy.context_length,
+            context_length=self._context_length(),
         )
+
+    def _context_length(self) -> int | None:
+        """As the policy or a backend says, whichever is less."""
+        told = self._state.setting.pool_policy.context_length, self._estimating.told_context
+        return min((each for each in told if each is not None), default=None)
 
     def _note_slots(self) -> None:
         state = self._state
