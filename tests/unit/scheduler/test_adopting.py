@@ -13,6 +13,7 @@ from headrace.contracts.commands import Run
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy, Policy
+from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Usage
 from headrace.scheduler.decisions.is_it_over_its_ceiling import ceiling_of
 from headrace.scheduler.decisions.pick_next import step_of
@@ -108,7 +109,7 @@ def test_ceilings_go_on_from_what_is_owed() -> None:
 def adopted(case: Case, other: Policy) -> None:
     case.owner.setting = replace(case.owner.setting, policy=other)
     assert case.owner.core is not None
-    case.owner.core.adopt(case.owner.setting)
+    case.owner.core.adopt(other)
 
 
 def served(limit: int = 4, **more: Any) -> Case:
@@ -121,6 +122,17 @@ def served(limit: int = 4, **more: Any) -> Case:
 
 def ran(case: Case) -> set[str]:
     return {run.request.id for run in case.commands(Run)}
+
+
+def test_what_was_found_of_the_topics_outlives_a_change() -> None:
+    case = served()
+    core = case.owner.core
+    assert core is not None
+    ids = {case.owner.setting.place(TopicKind.CONTROL).topic: "an id"}
+    core.state.setting = replace(core.state.setting, topic_ids=ids)
+    other = policy(headroom_percent=10)
+    core.adopt(other)
+    assert (core.state.setting.policy, core.state.setting.topic_ids) == (other, ids)
 
 
 def test_what_waits_of_a_tenant_that_is_taken_out_is_served() -> None:

@@ -1,6 +1,5 @@
 """Which requests go to another pool, and which stay: the decision alone, and two pools that say how they stand."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -243,7 +242,7 @@ def test_fallbacks_that_the_operator_adds_hold_at_once() -> None:
     home = pools.owners[HOME].core
     assert home is not None
     policy = policy_of_pools(fallbacks=[{"pool": AWAY, "wait_above": "1s"}])
-    home.adopt(replace(home.state.setting, policy=policy))
+    home.adopt(policy)
     pools.settle()
     assert pools.results() == {record.id: [Status.SUCCEEDED]}
 
@@ -266,7 +265,7 @@ def test_who_is_held_back_does_not_get_round_it_by_a_fallback() -> None:
         if ceilings:
             policy = home.state.setting.policy
             tenants = {"a": TenantPolicy(ceilings=ceilings, default_tier="batch")}
-            home.adopt(replace(home.state.setting, policy=msgspec.structs.replace(policy, tenants=tenants)))
+            home.adopt(msgspec.structs.replace(policy, tenants=tenants))
             home.state.ceilings.charge("a", 1, home.state.now.boot_ms)
         else:
             home.state.queue.frozen.freeze(Hold(None, "a"))

@@ -12,6 +12,7 @@ from functools import partial
 
 from headrace.bus.messages import Place, message_of
 from headrace.bus.ports import (
+    BusUnavailableError,
     Confirmation,
     EndsAsked,
     FencedError,
@@ -98,6 +99,10 @@ class Claiming:
         if self._ends is None or self._ids is None or not self._barriers.idle:
             self._idle.wait(wait.total_seconds())
             return False
+        # One made anew a moment ago is unknown to some brokers: without its id it would pass for a log that lost its end.
+        unknown = set(self._setting.topics_to_know()) - self._ids.keys()
+        if unknown:
+            raise BusUnavailableError(f"no broker tells the id of the topic {min(unknown)}")
         self._ends |= {place: self._proved[place] for place in self._ends.keys() & self._proved.keys()}
         return True
 

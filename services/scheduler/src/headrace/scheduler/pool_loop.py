@@ -87,7 +87,7 @@ class PoolLoop:
         """Another policy holds from the next turn on; one that needs no restart."""
         self._setting = replace(self._setting, policy=policy)
         if isinstance(self.doing, Owning):
-            self.doing.core.adopt(self._setting)
+            self.doing.core.adopt(policy)
 
     def longest_wait(self, now: Now) -> timedelta:
         """How long the next turn may wait."""
@@ -147,8 +147,8 @@ class PoolLoop:
         self.doing = Claiming(self._setting, self._bus, self._name, watching.warm)
 
     def _become_owner(self, claiming: Claiming, core: PoolCore) -> None:
-        if core.state.setting is not self._setting:
-            core.adopt(self._setting)  # it came meanwhile
+        if core.state.setting.policy is not self._setting.policy:
+            core.adopt(self._setting.policy)  # it came meanwhile
         self.doing = owning = Owning(core, claiming.state, claiming.warm, self._tracing)
         owning.start()
         self._component.ready()

@@ -4,14 +4,18 @@ Invariant: afterwards everything is as it would be for a new owner with this pol
 a change in place and a restart come to the same. What waits keeps its order and its times.
 """
 
+from dataclasses import replace
+
+from headrace.contracts.policy import Policy
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.decisions.pick_next import tier_shares
 
 
-def adopt(state: PoolState, setting: Setting) -> None:
-    """`setting` differs in its policy alone, and that in nothing that needs a restart (contracts.policy_changes)."""
-    state.setting = setting
+def adopt(state: PoolState, policy: Policy) -> None:
+    """`policy` differs in nothing that needs a restart (contracts.policy_changes). All else that is set stays: so do the ids
+    of the topics that were found at the claim, by which checkpoints tell whether a log is still the one that was read.
+    """
+    state.setting = setting = replace(state.setting, policy=policy)
     weights = {name: tenant.weight for name, tenant in setting.policy.tenants.items()}
     charges = ((held.tier, held.tenant, held.charge) for held in state.held.all())
     state.accounts.adopt(tier_shares(setting.policy.tiers), weights, charges)

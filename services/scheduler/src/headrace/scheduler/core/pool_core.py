@@ -10,6 +10,7 @@ from headrace.contracts.barriers import Barrier
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
+from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.adopting import adopt
@@ -40,7 +41,6 @@ from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.routing import Routing
-from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
@@ -137,9 +137,9 @@ class PoolCore:
         self._continuing.begin()
         return self._checkpoints.claim()
 
-    def adopt(self, setting: Setting) -> None:
+    def adopt(self, policy: Policy) -> None:
         """Another policy holds from the next step on."""
-        adopt(self.state, setting)
+        adopt(self.state, policy)
         self._headroom.adopt()
 
     def leave(self) -> None:
