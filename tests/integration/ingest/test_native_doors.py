@@ -17,6 +17,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.policy import KeepPolicy
+from headrace.contracts.prefixes import hashes_of
 from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Failure
@@ -90,6 +91,34 @@ async def test_a_header_names_the_fairness_key(replica: Replica, header: str) ->
         assert answer.status == 202
     [(record, _)] = await replica.other.all_requests()
     assert record.fairness_key == "header"
+
+
+@pytest.mark.parametrize("header", ["X-Headrace-Session", "X-Session-ID"])
+async def test_who_names_a_session_is_sent_where_it_ran_and_the_record_has_no_more_than_its_hash(
+    replica: Replica, header: str
+) -> None:
+    for asked, headers in (
+        ({**CHAT, "headrace": {"session": "talk-7"}}, {}),
+        ({**CHAT, "prompt_cache_key": "talk-7"}, {}),
+        ({**CHAT, "prompt_cache_key": "body", "headrace": {"session": "option"}}, {header: "talk-7"}),
+    ):
+        async with replica.session.post(
+            "/v1/requests", json=asked, headers={**replica.as_tenant(), **headers}
+        ) as answer:
+            assert answer.status == 202
+    sessions = {record.session for record, _ in await replica.other.all_requests()}
+    assert len(sessions) == 1
+    assert "talk-7" not in str(sessions)
+
+
+async def test_a_long_prompt_tells_what_it_begins_with_and_a_short_one_nothing(replica: Replica) -> None:
+    _, short = await submit(replica)
+    assert short.prefix == ""
+    asked = {**CHAT, "messages": [{"role": "user", "content": "long " * 2_000}]}
+    async with replica.session.post("/v1/requests", json=asked, headers=replica.as_tenant()) as answer:
+        assert answer.status == 202
+    records = [record for record, _ in await replica.other.all_requests()]
+    assert [len(hashes_of(record.prefix)) for record in records] == [0, 4]
 
 
 async def test_a_caller_keeps_its_request_from_other_pools(replica: Replica) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace.scheduler.core import routing
+from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.decisions import which_backend, who_may_pass
 from headrace.scheduler.state.cached_prefixes import CachedPrefixes
@@ -71,6 +72,10 @@ def models_run_anywhere(patches: Patches) -> None:
     patches.set(Routing, "_keep_up", keep_up)
 
 
+def who_fits_no_cache_is_passed(patches: Patches) -> None:
+    patches.set(Releasing, "_fits", lambda _self, _tracked, _workers: True)
+
+
 def _mutant(patch: Any, breaks: str, test: str) -> Mutant:
     return Mutant(patch.__name__, breaks, patch, _ROUTING + "test_" + test)
 
@@ -98,5 +103,6 @@ ROUTING = (
     _mutant(nobody_waits_for_a_cache, "a moment's wait for a cache is taken", _WAITS),
     _mutant(a_cache_is_waited_for_for_long, "nobody waits longer than computing takes", _NOT_LONG),
     _mutant(models_run_anywhere, "a model runs where it ran", _MODEL),
+    _mutant(who_fits_no_cache_is_passed, "who fits no cache isn't passed", "nobody_passes_who_fits_no_cache"),
     _mutant(whoever_is_near_goes, "the bounds between tenants hold", _ANOTHER),
 )  # fmt: skip

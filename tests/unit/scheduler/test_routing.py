@@ -18,6 +18,7 @@ from headrace.contracts.prefixes import HASH_CHARACTERS
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Times, Usage
+from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.decisions import who_may_pass
 from headrace.scheduler.decisions.how_long_to_wait_for_a_cache import LONGEST, waits_ms
 from headrace.scheduler.decisions.when_to_pause import Window
@@ -208,6 +209,22 @@ def test_nobody_passes_a_deadline_or_what_came_long_before() -> None:
         case.end(case.of(homes["b"])[-1])
         case.run(1_200)
         assert case.where(first.id) == homes["b"], more
+
+
+def test_nobody_passes_who_fits_no_cache() -> None:
+    """Or it would wait for as long as lesser ones come."""
+    case = Case(limit=2)
+    homes = fill(case)
+    first = case.submit(prefix=prefix("a", "a5"), **HOUR)
+    other = case.submit(prefix=prefix("b", "b2", "b5"), **HOUR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Holding, "fits", lambda _self, tracked, _worker: tracked.id != first.id)
+        case.run(50)
+        case.end(case.of(homes["b"])[-1])
+        case.run(200)
+        assert not case.where(other.id)
+    case.run(200)
+    assert case.where(other.id) == homes["b"], "where the first fits, it may"
 
 
 def test_a_request_waits_a_moment_for_the_one_backend_that_has_its_prompt() -> None:

@@ -128,17 +128,15 @@ class Releasing:
         return not breathless and not self._state.ceilings.pool_is_closed
 
     def _next(self, workers: list[Roomy], slots: int, closed: Set[str]) -> Tracked | None:
-        """The first in line, or one that comes near it, if that fits a cache; None: nobody, or it waits for a cache."""
+        """The first in line, or one that comes near it; None: nobody, or it waits for a cache. Who fits none isn't passed."""
         first = self._state.queue.next(slots, closed)
-        if first is None or not first.record.prefix:
+        if first is None or not first.record.prefix or not self._fits(first, workers):
             return first
         chosen = self._routing.instead_of(first, workers, slots)
-        fits = (
-            chosen is first
-            or chosen is None
-            or any(self._holding.fits(chosen, each.worker) for each in workers)
-        )
-        return chosen if fits else first
+        return chosen if chosen is None or chosen is first or self._fits(chosen, workers) else first
+
+    def _fits(self, tracked: Tracked, workers: list[Roomy]) -> bool:
+        return any(self._holding.fits(tracked, each.worker) for each in workers)
 
     def _give(self, tracked: Tracked, workers: list[Roomy]) -> bool:
         """To the best whose cache it fits, too. False: it fits none now, and nobody passes it."""
