@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 from headrace.contracts.checkpoints import Debt, Paced
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.scheduler.core import pacing
+from headrace.scheduler.core.falling_back import FallingBack
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.is_it_over_its_ceiling import charged
+from headrace.scheduler.decisions.which_fallback import Here
 from headrace.scheduler.state import ceilings
 from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.ceilings import Ceilings, Whose
@@ -87,7 +90,12 @@ def charges_in_flight_keep_their_old_weight(patches: Patches) -> None:
 
 
 def fallbacks_get_round_ceilings(patches: Patches) -> None:
-    patches.set(HeldBack, "bars", lambda _self, _tier, _tenant: False)
+    right = FallingBack._here
+
+    def here(self: FallingBack, *given: Any) -> Here:
+        return right(self, *given)._replace(paced=False)
+
+    patches.set(FallingBack, "_here", here)
 
 
 def another_policy_clears_debts(patches: Patches) -> None:

@@ -121,6 +121,10 @@ def looked_at_only_after_it_was_released(patches: Patches) -> None:
     patches.set(FallingBack, "turn", turn)
 
 
+def what_was_let_go_is_looked_at_later(patches: Patches) -> None:
+    patches.set(FallingBack, "_has_thawed", lambda _self: False)
+
+
 def what_can_not_be_written_is_tried_for_ever(patches: Patches) -> None:
     right = Rerouting._give_up
 
@@ -136,6 +140,12 @@ def given_up_and_released_at_once(patches: Patches) -> None:
 
 
 REROUTES = (
+    Mutant(
+        "what an operator lets go on is looked at only after it was released",
+        "each request is looked at before it can be released",
+        what_was_let_go_is_looked_at_later,
+        "test_fallbacks::test_what_is_too_long_and_was_frozen_goes_before_a_worker_gets_it",
+    ),
     Mutant(
         "a successor tries for ever to write what is too large for the other log",
         "what can't be passed on runs where it is",

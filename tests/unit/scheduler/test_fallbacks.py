@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.bus.messages import message_of
+from headrace.bus.messages import Place, message_of
 from headrace.contracts.clock import Now
+from headrace.contracts.control import Freeze, Thaw
 from headrace.contracts.fallbacks import Fallback
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
-from headrace.contracts.policy import CeilingPolicy, TenantPolicy
+from headrace.contracts.policy import CeilingPolicy, TenantPolicy, policy_from
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
@@ -22,7 +23,7 @@ from headrace.scheduler.decisions.which_fallback import Here, There, which_fallb
 from headrace.scheduler.state.elsewhere import Elsewhere
 from headrace.scheduler.state.frozen import Hold
 from tests.support.scheduler.pure import NAMES
-from tests.support.scheduler.two_pools import AWAY, HOME, ObedientWorker, TwoPools, policy_of_pools
+from tests.support.scheduler.two_pools import AWAY, HOME, TENANT, ObedientWorker, TwoPools, policy_of_pools
 
 WALL = 1_700_000_000_000
 RECORD = RequestRecord(
@@ -321,3 +322,38 @@ def test_a_backends_refusal_says_what_is_too_long_from_then_on() -> None:
 )
 def test_engines_say_their_context_in_their_own_words(message: str, told: int | None) -> None:
     assert context_told(message) == told
+
+
+def order(pools: TwoPools, record: Freeze | Thaw) -> None:
+    """An operator's word to the owner of `home`."""
+    pools.world.append(message_of(Place(NAMES.of(TopicKind.CONTROL, pool=HOME), 0), record))
+
+
+def test_what_is_too_long_and_was_frozen_goes_before_a_worker_gets_it() -> None:
+    pools = fallback_to_away(wait_above="1s", too_long=True)
+    home = served_by_home(pools, 100)
+    order(pools, Freeze(tenant=TENANT))
+    pools.run(500)
+    submitted = [pools.submit(), pools.submit(prompt_tokens=500)]
+    pools.run(8_000)
+    assert sum(worker.ran.total() for worker in pools.workers) == 0
+    order(pools, Thaw(tenant=TENANT))
+    pools.settle()
+    assert pools.wrong(submitted) == []
+    assert home.ran[submitted[1].id] == 0
+
+
+def test_a_ceiling_keeps_all_but_what_could_not_run_here_in_any_case() -> None:
+    document = policy_of_pools(
+        fallbacks=[{"pool": AWAY, "wait_above": "1s", "too_long": True}], context_length=500
+    )
+    tenants = {TENANT: {"ceilings": [{"requests": 1, "per": "30s"}], "default_tier": "batch"}}
+    pools = TwoPools(policy=policy_from(msgspec.to_builtins(document) | {"tenants": tenants}))
+    home = served_by_home(pools, 100)
+    pools.run(4_000)
+    submitted = [pools.submit() for _ in range(3)]
+    pools.run(500)
+    long = pools.submit(prompt_tokens=500)
+    pools.settle(90_000)
+    assert pools.wrong([*submitted, long]) == []
+    assert [home.ran[each.id] for each in [*submitted, long]] == [1, 1, 1, 0]

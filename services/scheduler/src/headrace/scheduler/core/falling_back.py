@@ -23,6 +23,7 @@ from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.decisions.estimate_wait import wait_ms
 from headrace.scheduler.decisions.which_fallback import Here, There, which_fallback
 from headrace.scheduler.state.elsewhere import Elsewhere
+from headrace.scheduler.state.frozen import Hold
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _EACH_MS = 1_000
@@ -46,6 +47,8 @@ class FallingBack:
         self._estimating, self._rates = estimating, rates
         self._elsewhere = Elsewhere()
         self._looked_ms = self._had_slots_ms = -(10**12)
+        self._holds: frozenset[Hold] = frozenset()
+        """Those of the last step."""
 
     @property
     def _fallbacks(self) -> tuple[Fallback, ...]:
@@ -82,9 +85,16 @@ class FallingBack:
                 tier, tenant = tracked.record.tier, tracked.record.tenant
                 backlog = state.queue.backlog(tier, tenant).cost
                 self._consider(tracked, max(0, backlog - tracked.charge), self._view(tier, tenant))
-        if state.now.boot_ms - self._looked_ms >= _EACH_MS:
+        if state.now.boot_ms - self._looked_ms >= _EACH_MS or self._has_thawed():
             self._looked_ms = state.now.boot_ms
             self._look()
+
+    def _has_thawed(self) -> bool:
+        """Whether anything that nobody passed on while it was frozen may be released from now on."""
+        holds, before = self._state.queue.frozen.holds, self._holds
+        if holds != before:
+            self._holds = frozenset(holds)
+        return not before <= holds
 
     def _look(self) -> None:
         """At what waits in memory, in each tenant's order: whoever goes makes room for those behind it."""
@@ -103,10 +113,8 @@ class FallingBack:
     def _view(self, tier: str, tenant: str) -> _View:
         """What is the same for all requests of a tenant in a tier, until one of them goes."""
         state = self._state
-        if state.queue.frozen.bars(tier, tenant) or not self._may_leave(tenant):
-            return _View(
-                {}, 0, 0
-            )  # who is held back, or has spent what it may, would only get round it elsewhere
+        if state.queue.frozen.has(tier, tenant) or not self._may_leave(tenant):
+            return _View({}, 0, 0)
         pools = state.setting.policy.pools
         contexts = {each.pool: pools[each.pool].context_length for each in self._fallbacks}
         there = self._elsewhere.of_tier(tier, contexts, state.now)
@@ -149,6 +157,7 @@ class FallingBack:
             answer_ms=None if takes is None else takes.answer_ms,
             cost=tracked.charge,
             context_length=self._context_length(),
+            paced=record.tenant in state.queue.frozen.paced,
         )
 
     def _context_length(self) -> int | None:

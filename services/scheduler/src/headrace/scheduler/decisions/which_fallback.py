@@ -20,7 +20,8 @@ PASSING_MS = 1_500
 
 class Here(NamedTuple):
     """How a request stands in its own pool. `waited_ms` so far, `wait_ms` still to come (None: nobody knows), `without_ms`:
-    how long there has been no backend (0: there is one); `answer_ms`: how long it takes once it runs; `cost` in micro units.
+    how long there has been no backend (0: there is one); `answer_ms`: how long it takes once it runs; `cost` in micro units;
+    `paced`: its tenant is over a ceiling of its own, and would only get round it elsewhere.
     """
 
     waited_ms: int
@@ -29,6 +30,7 @@ class Here(NamedTuple):
     answer_ms: int | None
     cost: int
     context_length: int | None
+    paced: bool = False
 
 
 class There(NamedTuple):
@@ -53,10 +55,14 @@ def which_fallback(
             continue
         if fallback.too_long and not _fits(record, here.context_length):
             return fallback
-        if pool.takes and (
-            _costs_too_much(fallback, here)
-            or _waits_too_long(fallback, here, pool)
-            or (fallback.deadline and _is_late_here_alone(record, here, pool, wall_ms))
+        if (
+            pool.takes
+            and not here.paced
+            and (
+                _costs_too_much(fallback, here)
+                or _waits_too_long(fallback, here, pool)
+                or (fallback.deadline and _is_late_here_alone(record, here, pool, wall_ms))
+            )
         ):
             return fallback
     return None
