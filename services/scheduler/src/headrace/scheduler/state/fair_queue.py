@@ -6,7 +6,7 @@ state.spilled; its charge doesn't change while it waits. Who must be read again 
 """
 
 from collections.abc import Iterator, Set
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import islice
 
 from headrace.contracts.requests import RequestRecord
@@ -105,20 +105,16 @@ class FairQueue(Backlogs):
             self.hungry[name, tenant] = None
 
     def touch(self, tier: str, tenant: str) -> None:
-        """The tenant's counter has moved: enter it anew where it is backlogged."""
+        """The tenant's counter has moved: where it is backlogged it is entered anew before anybody is picked."""
         queue = self._tiers[tier]
         if tenant in queue.tenants:
-            heappush(queue.heap, (self._accounts.of(tier, tenant).value, tenant))
-            if len(queue.heap) > 4 * len(queue.tenants) + 64:
-                queue.heap = [(self._accounts.of(tier, name).value, name) for name in queue.tenants]
-                heapify(queue.heap)
+            queue.moved.add(tenant)
 
     def weights_changed(self) -> None:
         """Tenants have other weights, and so other counters."""
         for name, tier in self._tiers.items():
             tier.weight = sum(map(self._accounts.weight_of, tier.tenants))
-            tier.heap = [(self._accounts.of(name, each).value, each) for each in tier.tenants]
-            heapify(tier.heap)
+            tier.enter_all(self._accounts.tiers[name].tenants)
 
     def touch_flow(self, tier: str, tenant: str, flow: int) -> None:
         """A flow's counter has moved: another may be next, and have to be read again."""
@@ -153,7 +149,7 @@ class FairQueue(Backlogs):
         Of so many at most, without those who are passed over or must be read again.
         """
         name, tier, seen = first.record.tier, self._tiers[first.record.tier], {first.record.tenant}
-        for counter, tenant in islice(in_order(tier.heap), 4 * most):
+        for counter, tenant in islice(in_order(self._by_counter(name, tier)), 4 * most):
             known = tenant in tier.tenants and self._accounts.of(name, tenant).value == counter
             if tenant in seen or not known or tenant in tier.aside:
                 continue
@@ -279,12 +275,17 @@ class FairQueue(Backlogs):
 
     def _least_tenant(self, name: str, tier: TierQueue) -> str:
         """Of those that aren't set aside. Call only where there is one."""
+        heap, counters = self._by_counter(name, tier), self._accounts.tiers[name].tenants
         while True:
-            value, tenant = tier.heap[0]
-            waits = tenant in tier.tenants and tenant not in tier.aside
-            if waits and self._accounts.of(name, tenant).value == value:
+            value, tenant = heap[0]
+            if tenant in tier.tenants and tenant not in tier.aside and counters[tenant].value == value:
                 return tenant
-            heappop(tier.heap)
+            heappop(heap)
+
+    def _by_counter(self, name: str, tier: TierQueue) -> list[tuple[int, str]]:
+        if tier.moved:
+            tier.enter_moved(self._accounts.tiers[name].tenants)
+        return tier.heap
 
     def _first_of(self, name: str, tenant: str) -> Tracked | None:
         """What is next of a tenant; None: its payload must be read again first."""

@@ -14,6 +14,7 @@ from headrace.bus.messages import Received
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.when_to_pause import OVERHEAD
+from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.in_order import in_order
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -181,14 +182,31 @@ NOBODY = TenantQueue()
 
 @dataclass(slots=True)
 class TierQueue:
-    """`heap`: tenants by their counters, lazily deleted. `weight`: of all tenants with waiting requests. `aside`: those of
-    them that are held back by name, with so many requests.
+    """`heap`: tenants by their counters, lazily deleted. Those that have `moved` since are entered anew before it is looked at,
+    once each: an attempt's end moves a counter twice, and many end in a step. `weight`: of all tenants with waiting
+    requests. `aside`: those of them that are held back by name, with so many requests.
     """
 
     tenants: dict[str, TenantQueue] = field(default_factory=dict)
     heap: list[tuple[int, str]] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
     waiting: int = 0
     cost: int = 0
     weight: int = 0
     aside: set[str] = field(default_factory=set)
     aside_waiting: int = 0
+
+    def enter_moved(self, counters: Mapping[str, Account]) -> None:
+        """Enter whose counter has moved."""
+        for tenant in self.moved:
+            if tenant in self.tenants:
+                heappush(self.heap, (counters[tenant].value, tenant))
+        self.moved.clear()
+        if len(self.heap) > 4 * len(self.tenants) + _SLACK:
+            self.enter_all(counters)
+
+    def enter_all(self, counters: Mapping[str, Account]) -> None:
+        """Enter them all, and drop what no longer counts."""
+        self.moved.clear()
+        self.heap = [(counters[tenant].value, tenant) for tenant in self.tenants]
+        heapify(self.heap)
