@@ -182,7 +182,7 @@ NOBODY = TenantQueue()
 
 @dataclass(slots=True)
 class TierQueue:
-    """`heap`: tenants by their counters, lazily deleted. Those that have `moved` since are entered anew before it is looked at,
+    """`heap`: tenants by their counters, lazily deleted. Those that `moved` since are entered anew before it is looked at,
     once each: an attempt's end moves a counter twice, and many end in a step. `weight`: of all tenants with waiting
     requests. `aside`: those of them that are held back by name, with so many requests.
     """
