@@ -53,7 +53,8 @@ async def talk(caller: Caller, name: str) -> list[dict[str, Any]]:
 
 async def test_every_turn_of_a_conversation_finds_the_last_one_in_its_engines_cache(stack: Stack) -> None:
     async with Caller(stack.url, stack.keys["atlas"]) as atlas:
-        talks = await asyncio.gather(*(talk(atlas, f"talk-{number}") for number in range(TALKS)))
+        # One after the other: where many come at once, one may go where there is less to do, and find nothing there.
+        talks = [await talk(atlas, f"talk-{number}") for number in range(TALKS)]
     firsts = [turns[0] for turns in talks]
     assert all(usage["cached_tokens"] < usage["prompt_tokens"] / 10 for usage in firsts), firsts
     shares = [

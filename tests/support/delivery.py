@@ -25,6 +25,7 @@ from headrace.result_delivery.settings import DeliverySettings
 from headrace.result_delivery.wiring import DeliveryLoop, topics_of
 from headrace.runtime.telemetry import Telemetry
 from tests.support.eventually import eventually
+from tests.support.log_ends import ends_of
 
 POLICY = Policy(pools={"main": PoolPolicy(models={"small": "small"})})
 PREFIX = "headrace."
@@ -169,16 +170,13 @@ def records_in(bus: Bus, name: str) -> list[Received]:
     topics, reader = bus.topics("test"), bus.loop_reader("test")
     with closing(topics), closing(reader):
         places = [Place(name, number) for number in range(topics.describe([name])[name].partitions)]
-        ends = bus.ends("test")
-        asked = ends.ask(places)
-        answer = eventually(asked.answer, f"the ends of {name}") or {}
-        ends.close()
+        ends = ends_of(bus, places)
         reader.assign(dict.fromkeys(places, START))
         found: list[Received] = []
 
         def all_read() -> bool:
             found.extend(reader.read(1_000, timedelta(milliseconds=200)))
-            return all(reader.position(place) >= end for place, end in answer.items() if end)
+            return all(reader.position(place) >= end for place, end in ends.items() if end)
 
         eventually(all_read, f"{name} read to its end")
     return sorted(found, key=lambda record: (record.partition, record.offset))

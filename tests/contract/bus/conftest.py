@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.bus.errors import BusUnavailableError
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.bus.memory import MemoryBus
 from headrace.bus.messages import Message, Place, Received
 from headrace.bus.ports import START, Bus, Confirmation, LoopProducer, LoopReader
 from headrace.contracts.topics import TOPICS, Topic, TopicKind
-from tests.support.eventually import eventually, eventually_without
+from tests.support.eventually import eventually
+from tests.support.log_ends import ends_of
 
 SOON = timedelta(milliseconds=100)
 DELIVERY = timedelta(seconds=10)
@@ -35,18 +35,8 @@ class Bench:
         topics.create([Topic(full, rule, partitions, 1, 1)])
         topics.close()
         places = [Place(full, number) for number in range(partitions)]
-        self._await_leaders(places)
+        ends_of(self.bus, places)  # a leader that doesn't know yet that it is one would end a member's thread
         return places
-
-    def _await_leaders(self, places: list[Place]) -> None:
-        """A broker that has just heard of a topic may deny for a moment to lead it, which ends a member's thread."""
-        ends = self.bus.ends("bench")
-        eventually_without(
-            BusUnavailableError,
-            lambda: eventually(ends.ask(places).answer, "an answer"),
-            "leaders of a new topic",
-        )
-        ends.close()
 
     def producer(self) -> LoopProducer:
         """A producer for loops."""
