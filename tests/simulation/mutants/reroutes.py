@@ -12,6 +12,7 @@ from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.decisions import may_reroute, which_fallback
 from headrace.scheduler.decisions.which_fallback import There
+from headrace.scheduler.state import rerouted
 from headrace.scheduler.state.elsewhere import Elsewhere
 from headrace.scheduler.state.pending import Cancels
 from headrace.scheduler.state.rerouted import Reroute, Rerouted
@@ -125,6 +126,10 @@ def what_was_let_go_is_looked_at_later(patches: Patches) -> None:
     patches.set(FallingBack, "_has_thawed", lambda _self: False)
 
 
+def all_that_went_is_known(patches: Patches) -> None:
+    patches.set(rerouted, "MOST", 10**9)
+
+
 def what_can_not_be_written_is_tried_for_ever(patches: Patches) -> None:
     right = Rerouting._give_up
 
@@ -140,6 +145,12 @@ def given_up_and_released_at_once(patches: Patches) -> None:
 
 
 REROUTES = (
+    Mutant(
+        "an owner remembers all that went in a day",
+        "a checkpoint stays small enough to be read at a claim",
+        all_that_went_is_known,
+        "test_rerouting::test_where_requests_went_is_known_for_a_day_of_so_many_as_an_owner_can_read_at_its_claim",
+    ),
     Mutant(
         "what an operator lets go on is looked at only after it was released",
         "each request is looked at before it can be released",

@@ -179,6 +179,43 @@ def test_a_text_that_the_next_owner_can_not_have_costs_the_work_and_nothing_else
     assert (last.attempt.epoch, last.text, text_beside(case, last)) == (2, None, None)
 
 
+def test_a_text_that_comes_late_makes_no_retry_early() -> None:
+    """It runs under the next owner when that asks for its text, and fails before the text comes."""
+    case, request, first = began()
+    leave(case, first)
+    case.run(600)
+    (_, second) = runs_of(case, request)
+    lives(case, request, 2)
+    case.owner.crash()
+    case.owner.answers_runs = False
+    case.run(4_000)
+    held = Held(
+        attempt=second.attempt, id=request.id, tenant=request.tenant, tier=request.tier, origin=second.origin,
+        attempts=second.attempts, charge=second.charge, running=True,
+    )  # fmt: skip
+    case.report(4, epoch=2, held=(held,))
+    case.run(400)
+    assert state_of(case).held.of(request.id) is not None
+    failure = Failure(kind=FailureKind.BACKEND_OVERLOADED, retry_after_ms=8_000)
+    answer(case, second, failure=failure)
+    case.run(100)
+    case.report(4, epoch=2)
+    case.owner.answers_runs = True
+    case.run(500)
+    assert text_of_next(case, request) == SAID
+    waited = 0
+    while len(runs_of(case, request)) == 2 and waited < 20:
+        case.report(4, epoch=2)
+        case.run(950)
+        waited += 1
+    assert waited >= 6
+    assert [text_beside(case, run) for run in runs_of(case, request)] == [None, SAID, SAID]
+
+
+def text_of_next(case: Case, request: RequestRecord) -> bytes | None:
+    return state_of(case).texts.of(request.id)
+
+
 def began_anew(received: Received) -> Received:
     """Another record stands at its place."""
     return Received(received.topic, received.partition, received.offset, 0, b"x", ())

@@ -43,8 +43,8 @@ class Continuing:
         self._state, self._returning = state, returning
         self._asked: dict[Run, str] = {}
         self._to_ask: list[Run] = []
-        self._due: dict[str, int] = {}
-        """By request whose text is awaited: when it could run otherwise, ms since boot."""
+        self._due: dict[str, tuple[int, int]] = {}
+        """By request whose text is awaited: when it could run otherwise, and until when it waits for that, ms since boot."""
 
     @property
     def under_way(self) -> bool:
@@ -58,8 +58,9 @@ class Continuing:
             run = Run(Place(at.topic, at.partition), at.offset, at.offset + 1)
             self._asked[run] = request_id
             self._to_ask.append(run)
-            self._due[request_id] = state.dues.get(request_id, 0)
-            state.dues[request_id] = max(self._due[request_id], state.now.boot_ms + _PATIENCE_MS)
+            due_ms = state.dues.get(request_id, 0)
+            until_ms = state.dues[request_id] = max(due_ms, state.now.boot_ms + _PATIENCE_MS)
+            self._due[request_id] = due_ms, until_ms
 
     def turn(self) -> None:
         """Have them read."""
@@ -89,7 +90,9 @@ class Continuing:
         self._wait_no_longer(request_id)
 
     def _wait_no_longer(self, request_id: str) -> None:
-        state, due_ms = self._state, self._due.pop(request_id)
+        state, (due_ms, until_ms) = self._state, self._due.pop(request_id)
+        if state.dues.get(request_id) != until_ms:
+            return  # it ran all the while, and waits now since it has failed
         state.dues[request_id] = due_ms
         tracked = state.tracked.get(request_id)
         if tracked is not None:

@@ -4,7 +4,7 @@ Kept in core.pool_state: core.finishing and core.attempt_log add, core.checkpoin
 what went to other pools, for longer. Invariant: an id is kept for 15 minutes at least, in pieces by minute.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 KEPT_MINUTES, KEPT_AT_MOST_MINUTES = 15, 120
@@ -41,15 +41,26 @@ class ByMinute(Generic[T]):
         self._minute_of[member] = minute
         return piece
 
+    def __len__(self) -> int:
+        return len(self._minute_of)
+
     def forget_before(self, minute: int, *, since: int) -> list[tuple[int, int]]:
-        """Drop all that is older at this minute than it is kept; the pieces that went.
+        """Drop all that is older at this minute than it is kept; the pieces that went."""
+        gone = self.too_old(minute, since=since)
+        self.forget(gone)
+        return gone
+
+    def too_old(self, minute: int, *, since: int) -> list[tuple[int, int]]:
+        """The pieces that are older at this minute than they are kept.
 
         `since`: the minute in which this owner came; what it found is as old as that to it, but for what is very old.
         """
         oldest, found = minute - self._kept, minute - self._kept_at_most
-        gone = [piece for piece in self.pieces if max(piece[0], since) < oldest or piece[0] < found]
+        return [piece for piece in self.pieces if max(piece[0], since) < oldest or piece[0] < found]
+
+    def forget(self, gone: Iterable[tuple[int, int]]) -> None:
+        """Drop these pieces."""
         for piece in gone:
             for member in self.pieces.pop(piece):
                 del self._minute_of[member]
             self._last.pop(piece[0], None)
-        return gone

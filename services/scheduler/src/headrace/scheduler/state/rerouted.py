@@ -1,7 +1,7 @@
 """Requests that go to other pools: those on their way, and where those went that are gone. Kept in core.pool_state.
 
-core.rerouting adds, core.checkpointing writes. Invariant: who went is known for a day, so that whoever asks for it, or wants
-it cancelled, is passed on to where it is; and it isn't taken in here again for as long.
+core.rerouting adds, core.checkpointing writes. Invariant: who went is known for a day, the last MOST of them, so that whoever
+asks for it, or wants it cancelled, is passed on to where it is; and it isn't taken in here again for as long.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from headrace.contracts.values import Origin
 from headrace.scheduler.state.recent import ByMinute
 
 KEPT_MINUTES = 24 * 60
+MOST = 200_000
+"""Ids: some 45 MB of memory, and 15 MB of `state`, which each owner and each worker's boot reads whole."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +75,16 @@ class Rerouted:
             self.add(request_id, to, minute)
 
     def forget_before(self, minute: int, *, since: int) -> list[tuple[int, int]]:
-        """As ByMinute.forget_before."""
-        gone = self._ids.forget_before(minute, since=since)
-        if gone:
-            self._to = {each: to for each, to in self._to.items() if each in self._ids}
+        """As ByMinute.forget_before, and the oldest of more than MOST."""
+        gone = self._ids.too_old(minute, since=since)
+        over = len(self._ids) - sum(len(self._ids.pieces[piece]) for piece in gone) - MOST
+        for piece in sorted(self._ids.pieces.keys() - gone) if over > 0 else ():
+            if over <= 0:
+                break
+            gone.append(piece)
+            over -= len(self._ids.pieces[piece])
+        for piece in gone:
+            for request_id in self._ids.pieces[piece]:
+                del self._to[request_id]
+        self._ids.forget(gone)
         return gone
