@@ -204,3 +204,12 @@ def test_a_text_that_is_too_much_for_its_record_is_left_and_the_attempt_is_hande
     (again,) = holdings.sends(now)
     assert isinstance(again, SendAttempt)
     assert (again.record.text, again.text, again.record.verdict) == (None, b"", Verdict.RETRY_AT)
+
+
+def test_what_was_said_counts_though_the_engine_said_its_usage_before() -> None:
+    assembler = Assembler()
+    nothing_yet = {"prompt_tokens": 9, "completion_tokens": 0}
+    assembler.add({"choices": [{"index": 0, "delta": {"role": "assistant"}}], "usage": nothing_yet})
+    for word in ("Once", " upon"):
+        assembler.add({"choices": [{"index": 0, "delta": {"content": word}}]})
+    assert assembler.said == Said("Once upon", 2)

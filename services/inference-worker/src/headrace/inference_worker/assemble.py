@@ -60,7 +60,8 @@ class Assembler:
         text = fields.pop("content" if message else "text", None)
         if fields or not isinstance(text, str) or choice.get("finish_reason") or choice.get("logprobs"):
             return NOTHING
-        own = self.tokens if self.usage is None else self.usage.completion_tokens
+        counted = 0 if self.usage is None else self.usage.completion_tokens
+        own = max(self.tokens, counted)  # some engines say in the first chunk alone that there are none yet
         return Said(text, self._before.tokens + own)
 
     def body(self) -> bytes:
