@@ -60,7 +60,7 @@ class Observing:
 
     def stepped(self, pool: str, outputs: Outputs, states: Sequence[QueueState], fleet: Fleet) -> None:
         """As Watcher.stepped."""
-        waits = {tier: self._wait.labels(pool, tier) for tier, _ in outputs.waits_ms}
+        waits = {tier: self._wait.labels(pool, tier) for tier in {tier for tier, _ in outputs.waits_ms}}
         for tier, waited_ms in outputs.waits_ms:
             waits[tier].observe(waited_ms / 1000)
         if outputs.undelivered is not None:

@@ -174,7 +174,7 @@ class Releasing:
         _, candidate, worker = roomy
         self._dispatching.run(tracked, worker)
         self._headroom.given()
-        left = candidate._replace(held=candidate.held + 1, room=candidate.room - 1)
+        left = candidate.with_one_more()
         return Roomy(load_of(left), left, worker)
 
     def _cancelled_by_operator(self, tracked: Tracked) -> bool:

@@ -30,7 +30,9 @@ class Length(NamedTuple):
 
 def cap_of(record: RequestRecord) -> int | None:
     """The caller's cap on one choice of the answer; the record's is over all of them."""
-    return None if record.max_tokens is None else -(-record.max_tokens // max(1, record.choices))
+    if record.max_tokens is None or record.choices <= 1:
+        return record.max_tokens
+    return -(-record.max_tokens // record.choices)
 
 
 def alike(record: RequestRecord) -> Alike:

@@ -24,6 +24,10 @@ class Candidate(NamedTuple):
     held: int
     room: int
 
+    def with_one_more(self) -> "Candidate":
+        """As it is once it was given another."""
+        return Candidate(self.boot, self.limit, self.held + 1, self.room - 1)
+
 
 class Warmth(NamedTuple):
     """What a backend probably has of a request; the greater is better, the first of them most.

@@ -59,7 +59,9 @@ class RetryBudgets:
         second = boot_ms // 1000
         if second - self._swept >= _SECONDS:
             self._sweep(second)
-        window = self._windows.setdefault(tenant, _Window())
+        window = self._windows.get(tenant)
+        if window is None:
+            window = self._windows[tenant] = _Window()
         window.forget_before(second - _SECONDS)
         return window
 
