@@ -158,16 +158,16 @@ class Span:
 class Busy:
     """An engine that always has work (`backlog`), or `rate` requests a second; run in stretches, each a Span.
 
-    `lag_ms`: how far its gauges trail; `gauges` False: it has none.
+    `lag_ms`: how far its gauges trail; `gauges` False: it has none. `wire_ms`: of a command, and of an outcome.
     """
 
     def __init__(
         self, profile: Profile, kinds: Values[Kind], holder: Holder, *, lag_ms: int = 0, seed: int = 0,
-        rate: float | None = None, gauges: bool = True, streamed: bool = True,
+        rate: float | None = None, gauges: bool = True, streamed: bool = True, wire_ms: int = WIRE_MS,
     ) -> None:  # fmt: skip
         self.stepper = Stepper(profile)
         self.kinds, self.holder, self.lag_ms, self.rate = kinds, holder, lag_ms, rate
-        self.has_gauges, self.streamed = gauges, streamed
+        self.has_gauges, self.streamed, self.wire_ms = gauges, streamed, wire_ms
         self.rng = random.Random(seed)  # noqa: S311
         self.typical = [self._typical(kind) for kind in kinds]
         self.held: dict[int, Held] = {}
@@ -213,7 +213,7 @@ class Busy:
                     sequence.first_us = self.now_us
             for sequence in step.finished:
                 span.finished += 1
-                self._later(WIRE_MS, self._outcome(sequence, self.now_ms))
+                self._later(self.wire_ms, self._outcome(sequence, self.now_ms))
         self.span.preemptions = self.stepper.preemptions - before
         return self.span
 
@@ -260,7 +260,7 @@ class Busy:
             held.begun_ms = self.now_ms
             self.stepper.add(sequence, self.now_us)
 
-        self._later(WIRE_MS, arrive)
+        self._later(self.wire_ms, arrive)
 
     def _outcome(self, sequence: Sequence, finished_ms: int) -> Callable[[], None]:
         def read() -> None:

@@ -11,6 +11,8 @@ from tests.support.simulated_engine import Busy, Fixed, Kind, Learning, Span
 
 CHAT = [Kind(1, 300, 0.5, 150, 0.5, 2_000, 600)]
 PLACES = replace(H100, prefix_caching=False, max_num_seqs=40)
+WORDS = [Kind(1, 40, 0.2, 5, 0.3, 200, 40)]
+MANY_PLACES = replace(H100, prefix_caching=False, max_num_seqs=256)
 CACHE = replace(H100, prefix_caching=False, max_model_len=8_192, kv_blocks=600)
 
 
@@ -27,6 +29,15 @@ def test_it_finds_the_places_of_an_engine_and_follows_when_half_are_gone(lag_ms:
         assert fmean(look.limit - look.ahead for look in looks) <= 1.15 * places
         assert Span.mean(span.running) >= 0.92 * places
         assert Span.mean(span.queue) <= 4  # the benchmark has spans that are long enough for percentiles
+
+
+def test_it_fills_an_engine_of_many_short_answers_and_holds_a_quarter_of_a_second_of_work_besides() -> None:
+    holder = Learning()
+    busy = Busy(MANY_PLACES, WORDS, holder, wire_ms=3)
+    busy.run(60)
+    span = busy.run(20)
+    assert Span.mean(span.running) >= 0.97 * 256
+    assert Span.at(span.queue, 0.95) <= span.finished / 20 / 4
 
 
 def test_it_gives_a_cache_what_fits_and_not_more() -> None:

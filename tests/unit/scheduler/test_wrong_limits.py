@@ -14,6 +14,7 @@ from headrace.scheduler.state import backend_limits
 from headrace.scheduler.state.backend_limits import BackendLimits
 from tests.unit.scheduler import test_how_much_a_backend_may_hold as rules
 from tests.unit.scheduler import test_learned_limits as core
+from tests.unit.scheduler import test_settles_on_an_engine as engine
 
 Patch = pytest.MonkeyPatch
 
@@ -67,6 +68,10 @@ def late_first_tokens_are_a_refusal(patch: Patch) -> None:
         return right(now, look, boot_ms) or how_many_requests_fit._is_slow(look)
 
     patch.setattr(how_many_requests_fit, "_is_told", is_told)
+
+
+def what_is_sent_ahead_is_a_queue(patch: Patch) -> None:
+    patch.setattr(Look, "most", property(lambda _: how_many_requests_fit.MOST_WAITING))
 
 
 def begins_small_without_gauges(patch: Patch) -> None:
@@ -139,6 +144,10 @@ WRONG: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
         rules.test_without_news_the_limit_is_held_and_then_goes_back_to_the_last_good_one,
     ),
     (late_first_tokens_are_a_refusal, rules.test_late_first_tokens_cut_nothing_below_what_any_engine_holds),
+    (
+        what_is_sent_ahead_is_a_queue,
+        engine.test_it_fills_an_engine_of_many_short_answers_and_holds_a_quarter_of_a_second_of_work_besides,
+    ),
     (
         begins_small_without_gauges,
         core.test_without_metrics_the_operators_word_holds_until_something_is_too_much,

@@ -63,6 +63,18 @@ class Look:
     refused: bool = False
     slow: bool = False
 
+    @property
+    def most(self) -> int:
+        """So many may wait in it. Where hundreds end in a second, as many are sent ahead as wait there until its next step
+        begins: taken for too many they had the limit cut again and again, with nine slots of ten idle.
+        """
+        return max(MOST_WAITING, self.ahead - MOST_WAITING)
+
+    @property
+    def little(self) -> int:
+        """So few wait in it that it may be given more."""
+        return max(LITTLE_WAITING, self.ahead // 2 - MOST_WAITING)
+
 
 def first_limit(ceiling: int, held: int = 0, *, gauged: bool = True) -> RequestLimit:
     """Of a backend of which nothing is known but that it holds so many already. Without gauges nothing would tell how far a
@@ -79,7 +91,7 @@ def next_limit(now: RequestLimit, look: Look, boot_ms: int) -> RequestLimit:
         return _cut(now, look, boot_ms)
     if _is_stale(look):
         return _drifted(now, look, boot_ms)
-    if look.fresh and max(look.waiting or 0, look.own_waiting) <= LITTLE_WAITING:
+    if look.fresh and max(look.waiting or 0, look.own_waiting) <= look.little:
         now = replace(now, good=max(now.good, min(now.limit, now.peak)))
     if may_grow(now, look, boot_ms):
         return _grown(now, look, boot_ms)
@@ -100,12 +112,12 @@ def may_grow(now: RequestLimit, look: Look, boot_ms: int) -> bool:
         return False
     needed = 10 * now.peak >= 9 * now.limit
     waiting = max(look.waiting or 0, look.own_waiting)
-    return needed and waiting <= LITTLE_WAITING and not look.refused and _shows_the_growth(now, look, boot_ms)
+    return needed and waiting <= look.little and not look.refused and _shows_the_growth(now, look, boot_ms)
 
 
 def _is_told(now: RequestLimit, look: Look, boot_ms: int) -> bool:
     """Whether the backend itself says that it has too much."""
-    queued = look.fresh and (look.waiting or 0) > MOST_WAITING
+    queued = look.fresh and (look.waiting or 0) > look.most
     return look.refused or (queued and _shows_the_cut(now, look, boot_ms))
 
 
