@@ -65,6 +65,15 @@ def test_policies_are_compared_in_tables(simulate: Simulate) -> None:
         assert told in out
 
 
+def test_the_pool_of_three_policies_is_read_side_by_side_in_80_columns(simulate: Simulate) -> None:
+    _, out, _ = simulate("--compare", "fifo,headrace,edf", "--load", "2", "--seeds", "0..1")
+    lines = out.splitlines()
+    table = lines[lines.index("The pool") :]
+    assert max(map(len, table)) <= 80
+    assert any(line.split() == ["figure", "fifo", "headrace", "edf"] for line in table)
+    assert sum("its bound" in line for line in table) == 2
+
+
 def test_for_programs_there_is_json_of_each_run_and_of_all(simulate: Simulate) -> None:
     status, out, _ = simulate("--json", "--seeds", "3..4", "--load", "2", "--slack", "1s..2s")
     told = msgspec.json.decode(out)["headrace"]
