@@ -1,5 +1,6 @@
 """Who is over a ceiling waits until there is room below it: nobody else waits for that, and nothing ends in an error."""
 
+from datetime import timedelta
 from random import Random
 
 import msgspec
@@ -21,7 +22,7 @@ from headrace.contracts.policy import CeilingPolicy, CostWeights, Policy, Spent
 from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import MOST_TOKENS, Times, Usage
+from headrace.contracts.values import LATEST_MS, MOST_TOKENS, Times, Usage
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import most_tokens
@@ -299,6 +300,17 @@ def test_it_says_which_ceiling_and_until_when_and_estimates_by_it() -> None:
     states = [decode(TopicKind.QUEUE_STATE, r.header) for r in case.world.logs[place(TopicKind.QUEUE_STATE)]]
     told = [state for state in states if isinstance(state, QueueState) and state.tier == "batch"][-1]
     assert (told.depth, told.paced_depth, told.frozen_depth) == (3, 3, 0)
+
+
+def test_a_gate_that_opens_after_the_last_instant_that_is_told_is_told_as_that() -> None:
+    case = served(CeilingPolicy(tokens=1, per=timedelta(days=365)))
+    case.submit()
+    live(case, 1)
+    waits = case.submit()
+    case.run(300)
+    answer = asked(case, waits.id)
+    assert answer.why is not None
+    assert [(each.gate, each.until_ms) for each in answer.why.closed] == [(Gate.CEILING, LATEST_MS)]
 
 
 def taken_over(case: Case) -> SimScheduler:

@@ -17,7 +17,9 @@ MOST_TOKENS = 10**8
 Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 """Of one attempt: more than any context holds, and few enough that a lie can't starve a tenant for days."""
 Port16 = Annotated[int, Meta(ge=0, le=65_535)]
-WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=4_102_444_800_000)]
+LATEST_MS = 4_102_444_800_000
+"""The end of the year 2099, Unix ms."""
+WallMs = Annotated[int, Meta(ge=1_577_836_800_000, le=LATEST_MS)]
 """Unix milliseconds between the years 2020 and 2100: a clock outside of these is a lie."""
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
 Mark = Annotated[str, Meta(min_length=1, max_length=256)]

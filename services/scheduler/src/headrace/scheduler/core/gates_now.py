@@ -4,6 +4,7 @@ Invariant: reads the state and changes nothing; it looks where releasing looks, 
 """
 
 from headrace.contracts.explanations import Closed, Gate
+from headrace.contracts.values import LATEST_MS
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.leaving import Leaving
@@ -77,8 +78,8 @@ class GatesNow:
         state, ceiling = self._state, self._state.ceilings.closest(whose)
         if ceiling is None:
             return None
-        opens_ms = state.ceilings.closed[whose]
-        return Over(ceiling.amount, state.now.wall_ms + max(0, opens_ms - state.now.boot_ms))
+        opens_ms = state.now.wall_ms + max(0, state.ceilings.closed[whose] - state.now.boot_ms)
+        return Over(ceiling.amount, min(opens_ms, LATEST_MS))
 
     def _due_ms(self, tracked: Tracked | None) -> int | None:
         """By the wall clock, as it is shown to people."""
