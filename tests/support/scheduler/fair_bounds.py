@@ -1,5 +1,5 @@
 """Watches a run of the queue alone: how far tenants of a tier came apart, how far a tier fell behind its share; beside the
-bounds of docs/fairness.md, from what the run itself showed of slots, charges and their errors. Used by the property tests.
+bounds of docs/scheduling.md, from what the run itself showed of slots, charges and their errors. Used by the property tests.
 
 Invariant: an interval counts only while whoever is compared was backlogged throughout, and never passed over for having had
 all the slots that it may have.

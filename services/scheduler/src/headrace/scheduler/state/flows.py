@@ -2,7 +2,7 @@
 
 Made when the first request with a key comes, and forgotten with the tenant's own counter: who sends no keys has none of this.
 Invariant: at most MOST_OWN keys have a number, and a number is given away again only when nothing of its flow waits or is in
-flight and its counter would be lifted anyway. Nothing here is in checkpoints (docs/fairness.md says what that costs).
+flight and its counter would be lifted anyway. Nothing here is in checkpoints (docs/scheduling.md says what that costs).
 """
 
 from collections.abc import Container
