@@ -1,12 +1,13 @@
 """Wrong versions of an operator's cancel of many requests, and of freezing. Listed by mutants.every."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from headrace.bus.messages import Message
 from headrace.contracts.control import CancelMatching
-from headrace.scheduler.core.bulk_cancelling import BulkCancelling
+from headrace.scheduler.core.carrying_out import CarryingOut
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.bulk_cancels import BulkCancel
@@ -41,12 +42,15 @@ def checkpoints_pass_it(patches: Patches) -> None:
     patches.set(StandingOrders, "first_offset", property(lambda _self: None))
 
 
-def over_before_its_ends_are_in_the_log(patches: Patches) -> None:
-    def passed(self: BulkCancelling, cancel: BulkCancel) -> None:
-        self._walk = None
-        self._state.bulk_cancels.drop(cancel)
+def over_when_it_has_begun(patches: Patches) -> None:
+    """Used for moves, too."""
 
-    patches.set(BulkCancelling, "_passed", passed)
+    def passed(self: CarryingOut[Any], order: Any) -> Any:
+        self._walk = None
+        self._standing.drop(order)
+        return order
+
+    patches.set(CarryingOut, "_passed", passed)
 
 
 def checkpoints_forget_who_is_frozen(patches: Patches) -> None:
@@ -103,7 +107,7 @@ BULK = (
     Mutant(
         "a bulk cancel is over when it has begun",
         "an order stands until each end is in the log",
-        over_before_its_ends_are_in_the_log,
+        over_when_it_has_begun,
         _OUTLIVES,
     ),
 )

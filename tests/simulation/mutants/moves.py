@@ -2,22 +2,13 @@
 
 import msgspec
 
-from headrace.bus.messages import Received
 from headrace.contracts.control import MoveMatching
 from headrace.scheduler.core.moving import Moving
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.state.standing_orders import BulkMove
+from tests.simulation.mutants.bulk import over_when_it_has_begun
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _TESTS = "test_moving::test_"
-
-
-def over_when_it_has_begun(patches: Patches) -> None:
-    def passed(self: Moving, move: BulkMove) -> None:
-        self._walk = None
-        self._state.bulk_moves.drop(move)
-
-    patches.set(Moving, "_passed", passed)
 
 
 def checkpoints_pass_it(patches: Patches) -> None:
@@ -30,13 +21,13 @@ def checkpoints_pass_it(patches: Patches) -> None:
 def means_newer_ones_too(patches: Patches) -> None:
     right = Moving.keep
 
-    def keep(self: Moving, received: Received, order: MoveMatching) -> None:
+    def keep(self: Moving, offset: int, order: MoveMatching) -> None:
         ends = {
             topic: dict.fromkeys(partitions, 10**9)
             for topic, partitions in (order.selection.stands_before or {}).items()
         }
         selection = msgspec.structs.replace(order.selection, stands_before=ends)
-        right(self, received, msgspec.structs.replace(order, selection=selection))
+        right(self, offset, msgspec.structs.replace(order, selection=selection))
 
     patches.set(Moving, "keep", keep)
 

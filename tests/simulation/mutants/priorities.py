@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from headrace.bus.messages import Message, Received
+from headrace.bus.messages import Message
 from headrace.contracts.checkpoints import Reprioritised
 from headrace.contracts.control import Reprioritise
 from headrace.contracts.requests import RequestRecord
@@ -49,13 +49,13 @@ def the_oldest_counts(patches: Patches) -> None:
 def mean_newer_ones_too(patches: Patches) -> None:
     right = Reprioritising.keep
 
-    def keep(self: Reprioritising, received: Received, order: Reprioritise) -> None:
+    def keep(self: Reprioritising, offset: int, order: Reprioritise) -> None:
         ends = {
             topic: dict.fromkeys(partitions, 10**9)
             for topic, partitions in (order.selection.stands_before or {}).items()
         }
         selection = msgspec.structs.replace(order.selection, stands_before=ends)
-        right(self, received, msgspec.structs.replace(order, selection=selection))
+        right(self, offset, msgspec.structs.replace(order, selection=selection))
 
     patches.set(Reprioritising, "keep", keep)
 

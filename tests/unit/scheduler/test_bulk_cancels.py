@@ -17,7 +17,7 @@ from headrace.contracts.outcomes import Verdict
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Selection, Stage
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import bulk_cancelling
+from headrace.scheduler.core import bulk_cancelling, carrying_out
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_core import PoolCore
 from tests.support.scheduler.case import Case
@@ -72,8 +72,8 @@ def flooded(case: Case) -> list[RequestRecord]:
 def test_all_that_fit_and_are_older_end_whether_they_are_spilled_or_not(
     monkeypatch: pytest.MonkeyPatch, ends: int
 ) -> None:
-    monkeypatch.setattr(bulk_cancelling, "_ENDS", ends)
-    monkeypatch.setattr(bulk_cancelling, "_AT_ONCE", ends)
+    monkeypatch.setattr(bulk_cancelling, "MOST_AT_ONCE", ends)
+    monkeypatch.setattr(carrying_out, "_AT_ONCE", ends)
     case = Flood()
     meant, others = flooded(case), [case.submit(tenant="b"), case.submit(into="interactive")]
     case.run()
@@ -87,8 +87,8 @@ def test_all_that_fit_and_are_older_end_whether_they_are_spilled_or_not(
 
 
 def test_a_step_ends_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_cancelling, "_ENDS", 2)
-    monkeypatch.setattr(bulk_cancelling, "_AT_ONCE", 2)
+    monkeypatch.setattr(bulk_cancelling, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(carrying_out, "_AT_ONCE", 2)
     case = Flood()
     meant, core, most = flooded(case), core_of(case), 0
     right = core.step

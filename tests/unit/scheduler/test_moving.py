@@ -14,7 +14,7 @@ from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Find, Found, Selection
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import moving, rerouting
+from headrace.scheduler.core import carrying_out, rerouting
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from tests.support.scheduler.pure import NAMES
@@ -102,7 +102,7 @@ def test_an_order_waits_for_what_stands_unread_and_for_room() -> None:
     """Room for two at a time; no checkpoint passes the order meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rerouting, "MOST_REROUTES", 2)
-        patch.setattr(moving, "_AT_ONCE", 1)
+        patch.setattr(carrying_out, "_AT_ONCE", 1)
         pools = TwoPools()
         pools.run(BEGIN_MS)
         place = Place(NAMES.of(TopicKind.REQUESTS, pool=HOME, tier="batch"), PARTITION)

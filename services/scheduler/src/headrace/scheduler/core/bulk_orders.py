@@ -7,6 +7,7 @@ from typing import assert_never
 
 from headrace.bus.messages import Received
 from headrace.contracts.control import CancelMatching, MoveMatching, Reprioritise
+from headrace.contracts.failures import FailureKind
 from headrace.scheduler.core.bulk_cancelling import BulkCancelling
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
@@ -22,8 +23,8 @@ class BulkOrders:
     """All kinds of them."""
 
     def __init__(self, state: PoolState, endings: Endings, commands: Commands, rerouting: Rerouting) -> None:
-        self._moving = Moving(state, endings, rerouting)
-        self._reprioritising = Reprioritising(state, endings)
+        self._endings = endings
+        self._moving, self._reprioritising = Moving(state, rerouting), Reprioritising(state)
         self._cancelling = BulkCancelling(state, endings, commands)
 
     @property
@@ -32,14 +33,18 @@ class BulkOrders:
         return any(each.under_way for each in (self._reprioritising, self._cancelling, self._moving))
 
     def take(self, received: Received, order: BulkOrder) -> None:
-        """An order that was just read."""
+        """An order that was just read. Only a cancel may mean requests by an instant, as older writers say it."""
+        offset = received.offset
         match order:
             case CancelMatching():
-                self._cancelling.keep(received, order)
+                self._cancelling.keep(offset, order)
+            case MoveMatching() | Reprioritise() if order.selection.stands_before is None:
+                detail = "It doesn't say before which offsets it means requests."
+                self._endings.bury(received, FailureKind.LYING_RECORD, detail)
             case MoveMatching():
-                self._moving.keep(received, order)
+                self._moving.keep(offset, order)
             case Reprioritise():
-                self._reprioritising.keep(received, order)
+                self._reprioritising.keep(offset, order)
             case _:
                 assert_never(order)
 

@@ -9,11 +9,9 @@ from collections import deque
 
 import msgspec
 
-from headrace.bus.messages import Received
 from headrace.contracts.checkpoints import Reprioritised
 from headrace.contracts.control import Reprioritise
-from headrace.contracts.failures import FailureKind
-from headrace.scheduler.core.endings import Endings
+from headrace.scheduler.core.carrying_out import tell
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.walking import Walk
 from headrace.scheduler.decisions.does_it_fit import Facts
@@ -28,8 +26,8 @@ LOOKS = 500
 class Reprioritising:
     """Works the orders off, one after the other."""
 
-    def __init__(self, state: PoolState, endings: Endings) -> None:
-        self._state, self._endings = state, endings
+    def __init__(self, state: PoolState) -> None:
+        self._state = state
         self._walks: deque[Walk] = deque()
 
     @property
@@ -37,14 +35,10 @@ class Reprioritising:
         """Whether there is more to look at now."""
         return bool(self._walks)
 
-    def keep(self, received: Received, order: Reprioritise) -> None:
-        """An order that was just read."""
+    def keep(self, offset: int, order: Reprioritise) -> None:
+        """An order that was just read, and where it stands."""
         state, which = self._state, order.selection
-        if which.stands_before is None:
-            detail = "It doesn't say before which offsets it means requests."
-            self._endings.bury(received, FailureKind.LYING_RECORD, detail)
-            return
-        kept = Reprioritised(offset=received.offset, selection=which, priority=order.priority)
+        kept = Reprioritised(offset=offset, selection=which, priority=order.priority)
         needless = state.priority_orders.keep(kept)
         if needless is None:
             state.notice(
@@ -53,10 +47,7 @@ class Reprioritising:
             return
         state.dirty.update(f"reprioritised/{offset}" for offset in (kept.offset, *needless))
         self._walks.append(Walk(state, msgspec.structs.replace(which, stage=None)))
-        state.notice(
-            "an operator reprioritises requests", priority=order.priority, tier=which.tier, tenant=which.tenant,
-            model=which.model, id_prefix=which.id_prefix, accepted_before_ms=which.accepted_before_ms,
-        )  # fmt: skip
+        tell(state, "an operator reprioritises requests", which, priority=order.priority)
 
     def turn(self) -> None:
         """Go on with the order whose turn it is."""

@@ -1,5 +1,5 @@
 """One pass over all unfinished requests that were read, a bounded piece at a time. Used by core.finding,
-core.bulk_cancelling and core.reprioritising.
+core.carrying_out and core.reprioritising.
 
 Invariant: whoever was read before the pass began, and is unfinished when it ends, was looked at. So the spilled come first:
 they may get into memory meanwhile, but nothing that was read before goes the other way.

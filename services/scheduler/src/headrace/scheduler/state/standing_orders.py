@@ -1,5 +1,5 @@
-"""An operator's orders for many requests that aren't carried out yet. Used by state.bulk_cancels, core.bulk_cancelling and
-core.moving.
+"""An operator's orders for many requests that aren't carried out yet. Used by state.bulk_cancels and
+core.carrying_out.
 
 Invariant: no checkpoint's position passes one of them, so that a successor reads it again; and none means a request that
 stands behind the ends of logs that it names (of an older writer: was accepted after its instant), so that whoever reads it
