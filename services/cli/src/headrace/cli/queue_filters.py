@@ -31,6 +31,7 @@ class State(StrEnum):
     ANY = "any"
 
 
+Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
 OfTier = Annotated[str | None, typer.Option("--tier", help="Only of this tier.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
 OfModel = Annotated[str | None, typer.Option("--model", help="Only for this model, as the backend names it.")]

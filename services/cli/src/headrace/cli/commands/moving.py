@@ -1,52 +1,35 @@
 """`headrace queue move`: lets requests that wait go to another pool. Offered by commands.queue."""
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
 from typing import Annotated, NamedTuple
 
-import msgspec
 import typer
 
-from headrace.cli.found_requests import show_found, summary_of
-from headrace.cli.log_reading import logs_of
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
-from headrace.cli.owner_asking import Looked, ask_who_may_go, await_nobody_may_go, of_age
+from headrace.cli.owner_asking import Looked, Owner
 from headrace.cli.queue_filters import (
     IdPrefix,
     OfModel,
     OfTenant,
     OfTier,
     OlderThan,
+    Pool,
     State,
     Within,
     age_of,
     patience_of,
     refuse_all,
     selection_of,
-    until,
 )
-from headrace.cli.terminal import say, say_json
+from headrace.cli.queue_orders import EXAMPLES, Asked, ordered
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import MoveMatching
-from headrace.contracts.selections import Found, Selection
+from headrace.contracts.selections import Find, Found, Selection
 from headrace.runtime.settings import ServiceSettings
-
-_EXAMPLES = 10
-
-
-class _Asked(NamedTuple):
-    """What the options mean. `within`: how long to wait for the owner."""
-
-    pool: str
-    selection: Selection
-    age: timedelta | None
-    within: timedelta
-    to: str
-    model: str | None
 
 
 def move(
-    pool: Annotated[str, typer.Argument(help="The pool whose queue is meant.")],
+    pool: Pool,
     *,
     to: Annotated[str, typer.Option("--to", help="The pool that they are to go to.")],
     model_there: Annotated[
@@ -77,20 +60,44 @@ def move(
     selection = selection_of(
         policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=State.QUEUED
     )
-    asked = _Asked(pool, selection, age_of(older_than), patience_of(within), to, model_there)
-    looked = _moved(settings, asked) if yes else _look(settings, asked)
-    _say(asked, looked, yes=yes, as_json=as_json)
+    asked = Asked(pool, selection, age_of(older_than), patience_of(within))
+    ordered(settings, asked, _Move(to, model_there), yes=yes, as_json=as_json)
 
 
-def _say(asked: _Asked, looked: Looked, *, yes: bool, as_json: bool) -> None:
-    if as_json:
-        named = {"pool": asked.pool, "to": asked.to, "dry_run": not yes}
-        say_json({**named, **msgspec.to_builtins(looked.found, str_keys=True)})
-        return
-    show_found(looked)
-    say(summary_of(asked.pool, looked.found))
-    for sentence in _told(looked.found, asked.to, yes=yes):
-        say(sentence)
+class _Move(NamedTuple):
+    """To the pool `to`, as `model` there."""
+
+    to: str
+    model: str | None
+
+    @property
+    def named(self) -> Mapping[str, str]:
+        """As queue_orders.Order has it, like all here."""
+        return {"to": self.to}
+
+    def look(self, owner: Owner, meant: Selection) -> Looked:
+        """And how many of them may go."""
+        find = Find(selection=meant, most=EXAMPLES, to=self.to, model=self.model)
+        return owner.find_who_may_go(find)
+
+    def record(self, meant: Selection, _looked: Looked) -> MoveMatching:
+        """What the owner reads."""
+        return MoveMatching(selection=meant, to=self.to, model=self.model)
+
+    def wait(self, owner: Owner, meant: Selection) -> None:
+        """Until all that may go are on their way."""
+        owner.await_gone(meant, self.to, self.model)
+
+    def told(self, found: Found, *, yes: bool) -> Iterator[str]:
+        """How many go, and why others don't."""
+        may_go = found.may_go or 0
+        if may_go < found.queued:
+            yield (
+                f"{found.queued - may_go} of them may not go to {self.to}: they were tried already, have been in it or in "
+                "too many pools, are kept here by their callers, or it isn't clear which of its models is theirs (see --as)"
+            )
+        sent, would = f"{may_go} were sent to {self.to}", f"--yes moves {may_go} to {self.to}"
+        yield sent if yes else f"nothing was done: {would}"
 
 
 def _refuse_in_vain(settings: ServiceSettings, pool: str, to: str, model: str | None) -> None:
@@ -99,30 +106,3 @@ def _refuse_in_vain(settings: ServiceSettings, pool: str, to: str, model: str | 
     models = policy_of(settings).pools[to].models
     if model is not None and model not in models:
         raise Trouble(f"{to} has no model {model}; it has {', '.join(models)}")
-
-
-def _told(found: Found, to: str, *, yes: bool) -> Iterator[str]:
-    may_go = found.may_go or 0
-    if may_go < found.queued:
-        yield (
-            f"{found.queued - may_go} of them may not go to {to}: they were tried already, have been in it or in too many "
-            "pools, are kept here by their callers, or it isn't clear which of its models is theirs (see --as)"
-        )
-    yield f"{may_go} were sent to {to}" if yes else f"nothing was done: --yes moves {may_go} to {to}"
-
-
-def _look(settings: ServiceSettings, asked: _Asked) -> Looked:
-    with logs_of(settings) as logs:
-        meant = of_age(logs, asked.pool, asked.selection, asked.age, asked.within)
-        return ask_who_may_go(logs, asked.pool, meant, _EXAMPLES, asked.within, asked.to, asked.model)
-
-
-def _moved(settings: ServiceSettings, asked: _Asked) -> Looked:
-    """What was found before anything was done."""
-    with logs_of(settings) as logs:
-        ends = logs.ends_of_requests(asked.pool, policy_of(settings))
-        meant = until(of_age(logs, asked.pool, asked.selection, asked.age, asked.within), ends)
-        looked = ask_who_may_go(logs, asked.pool, meant, _EXAMPLES, asked.within, asked.to, asked.model)
-        logs.order(asked.pool, MoveMatching(selection=meant, to=asked.to, model=asked.model))
-        await_nobody_may_go(logs, asked.pool, meant, asked.within, asked.to, asked.model)
-    return looked

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from headrace.cli.commands.cancelling import cancel
 from headrace.cli.commands.freezing import FREEZING
 from headrace.cli.commands.moving import move
 from headrace.cli.commands.reprioritising import reprioritise
@@ -19,7 +20,7 @@ from headrace.cli.options import (
     require_pool,
     settings_of,
 )
-from headrace.cli.owner_asking import ask, await_none, of_age
+from headrace.cli.owner_asking import Owner
 from headrace.cli.queue_filters import (
     IdPrefix,
     InState,
@@ -27,20 +28,15 @@ from headrace.cli.queue_filters import (
     OfTenant,
     OfTier,
     OlderThan,
+    Pool,
     State,
     Within,
     age_of,
     patience_of,
-    refuse_all,
     selection_of,
-    until,
 )
 from headrace.cli.terminal import say, say_json
-from headrace.contracts.control import CancelMatching
-from headrace.contracts.selections import MOST_FOUND
-
-_EXAMPLES = 10
-Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
+from headrace.contracts.selections import MOST_FOUND, Find
 
 
 def commands() -> typer.Typer:
@@ -77,50 +73,10 @@ def ls(
     )
     age, patience = age_of(older_than), patience_of(within)
     with logs_of(settings) as logs:
-        looked = ask(logs, pool, of_age(logs, pool, selection, age, patience), most, patience)
+        owner = Owner(logs, pool, patience)
+        looked = owner.find(Find(selection=owner.of_age(selection, age), most=most))
     if as_json:
         say_json({"pool": pool, **msgspec.to_builtins(looked.found, str_keys=True)})
         return
     show_found(looked)
     say(summary_of(pool, looked.found))
-
-
-def cancel(
-    pool: Pool,
-    *,
-    tier: OfTier = None,
-    tenant: OfTenant = None,
-    model: OfModel = None,
-    id_prefix: IdPrefix = None,
-    state: InState = State.QUEUED,
-    older_than: OlderThan = None,
-    everything: Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what it would end.")] = False,
-    within: Within = "60s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
-    as_json: AsJson = False,
-) -> None:
-    """End the requests that fit and were accepted until now; without --yes, only say which they are."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    require_pool(settings, pool)
-    refuse_all("cancel", everything, tier, tenant, model, id_prefix, older_than)
-    selection = selection_of(
-        policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=state
-    )
-    age, patience = age_of(older_than), patience_of(within)
-    with logs_of(settings) as logs:
-        meant = of_age(logs, pool, selection, age, patience)
-        if yes:
-            meant = until(meant, logs.ends_of_requests(pool, policy_of(settings)))
-        looked = ask(logs, pool, meant, _EXAMPLES, patience)
-        if yes:
-            logs.order(pool, CancelMatching(selection=meant, before_ms=looked.owner_ms))
-            await_none(logs, pool, meant, patience)
-    if as_json:
-        say_json({"pool": pool, "dry_run": not yes, **msgspec.to_builtins(looked.found, str_keys=True)})
-    else:
-        show_found(looked)
-        say(summary_of(pool, looked.found))
-        say("they were cancelled" if yes else "nothing was done: --yes cancels them")

@@ -1,49 +1,35 @@
 """`headrace queue reprioritise`: gives requests another priority among their tenant's own. Offered by commands.queue."""
 
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
-import msgspec
 import typer
 
-from headrace.cli.found_requests import show_found, summary_of
-from headrace.cli.log_reading import logs_of
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
-from headrace.cli.owner_asking import Looked, ask, await_priority, of_age
+from headrace.cli.owner_asking import Looked, Owner
 from headrace.cli.queue_filters import (
     IdPrefix,
     OfModel,
     OfTenant,
     OfTier,
     OlderThan,
+    Pool,
     Within,
     age_of,
     patience_of,
     refuse_all,
     selection_of,
-    until,
 )
-from headrace.cli.terminal import say, say_json
+from headrace.cli.queue_orders import EXAMPLES, Asked, ordered
 from headrace.contracts.control import Reprioritise
-from headrace.contracts.selections import Selection
-from headrace.runtime.settings import ServiceSettings
+from headrace.contracts.selections import Find, Found, Selection
 
-_EXAMPLES = 10
 _MOST = 1_000
 """As callers may say it, either way."""
 
 
-class _Asked(NamedTuple):
-    """What the options mean. `within`: how long to wait for the owner."""
-
-    pool: str
-    selection: Selection
-    age: timedelta | None
-    within: timedelta
-
-
 def reprioritise(
-    pool: Annotated[str, typer.Argument(help="The pool whose queue is meant.")],
+    pool: Pool,
     *,
     priority: Annotated[
         int, typer.Option(min=-_MOST, max=_MOST, help="The new one: greater goes first, 0 is usual.")
@@ -68,29 +54,33 @@ def reprioritise(
     require_pool(settings, pool)
     refuse_all("reprioritise", everything, tier, tenant, model, id_prefix, older_than)
     selection = selection_of(policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix)
-    asked = _Asked(pool, selection, age_of(older_than), patience_of(within))
-    looked = _changed(settings, asked, priority) if yes else _look(settings, asked)
-    if as_json:
-        say_json({"pool": pool, "dry_run": not yes, **msgspec.to_builtins(looked.found, str_keys=True)})
-        return
-    show_found(looked)
-    say(summary_of(pool, looked.found))
-    done = f"they have priority {priority} now, among their tenant's own"
-    say(done if yes else "nothing was done: --yes changes their priority")
+    asked = Asked(pool, selection, age_of(older_than), patience_of(within))
+    ordered(settings, asked, _Reprioritise(priority), yes=yes, as_json=as_json)
 
 
-def _look(settings: ServiceSettings, asked: _Asked) -> Looked:
-    with logs_of(settings) as logs:
-        meant = of_age(logs, asked.pool, asked.selection, asked.age, asked.within)
-        return ask(logs, asked.pool, meant, _EXAMPLES, asked.within)
+class _Reprioritise(NamedTuple):
+    """To this priority."""
 
+    priority: int
 
-def _changed(settings: ServiceSettings, asked: _Asked, priority: int) -> Looked:
-    """What was found before anything was done."""
-    with logs_of(settings) as logs:
-        ends = logs.ends_of_requests(asked.pool, policy_of(settings))
-        meant = until(of_age(logs, asked.pool, asked.selection, asked.age, asked.within), ends)
-        looked = ask(logs, asked.pool, meant, _EXAMPLES, asked.within)
-        logs.order(asked.pool, Reprioritise(selection=meant, priority=priority))
-        await_priority(logs, asked.pool, meant, priority, asked.within)
-    return looked
+    @property
+    def named(self) -> Mapping[str, str]:
+        """As queue_orders.Order has it, like all here."""
+        return {}
+
+    def look(self, owner: Owner, meant: Selection) -> Looked:
+        """All that fit."""
+        return owner.find(Find(selection=meant, most=EXAMPLES))
+
+    def record(self, meant: Selection, _looked: Looked) -> Reprioritise:
+        """What the owner reads."""
+        return Reprioritise(selection=meant, priority=self.priority)
+
+    def wait(self, owner: Owner, meant: Selection) -> None:
+        """Until all have it."""
+        owner.await_priority(meant, self.priority)
+
+    def told(self, _found: Found, *, yes: bool) -> tuple[str]:
+        """What holds from now on."""
+        done = f"they have priority {self.priority} now, among their tenant's own"
+        return (done if yes else "nothing was done: --yes changes their priority",)

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.log_reading import logs_of
 from headrace.cli.options import AsJson, Kafka, Prefix, settings_of
-from headrace.cli.owner_asking import ask_why
+from headrace.cli.owner_asking import Owner
 from headrace.cli.queue_filters import Within, patience_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
@@ -31,7 +31,7 @@ def why(
     except MalformedIdError as error:
         raise Trouble(f"{error}: give an id as ingest told it") from None
     with logs_of(settings_of(kafka=kafka, prefix=prefix)) as logs:
-        answer = ask_why(logs, address.pool, request, patience_of(within))
+        answer = Owner(logs, address.pool, patience_of(within)).why(request)
     if as_json:
         say_json(answer)
         return

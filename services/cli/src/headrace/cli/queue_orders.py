@@ -1,0 +1,90 @@
+"""An operator's order for many requests of a pool: what it would touch, and with --yes the order itself, until it is carried
+out. Used by `headrace queue cancel`, `move` and `reprioritise`.
+
+Invariant: nothing is ordered without --yes, and never anything for a request that was accepted after the command was given.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from headrace.cli.found_requests import show_found, summary_of
+from headrace.cli.log_reading import logs_of
+from headrace.cli.options import policy_of
+from headrace.cli.owner_asking import Looked, Owner
+from headrace.cli.queue_filters import until
+from headrace.cli.terminal import say, say_json
+from headrace.contracts.control import ControlRecord
+from headrace.contracts.selections import Found, Selection
+from headrace.runtime.settings import ServiceSettings
+
+EXAMPLES = 10
+"""Requests that are named, of those that an order means."""
+
+
+class Asked(NamedTuple):
+    """What the options mean that all such orders have. `within`: how long to wait for the owner."""
+
+    pool: str
+    selection: Selection
+    age: timedelta | None
+    within: timedelta
+
+
+class Order(Protocol):
+    """One kind of order."""
+
+    @property
+    def named(self) -> Mapping[str, str]:
+        """What JSON says of it beside what was found."""
+        ...
+
+    def look(self, owner: Owner, meant: Selection) -> Looked:
+        """What it would touch."""
+        ...
+
+    def record(self, meant: Selection, looked: Looked) -> ControlRecord:
+        """As it is written to `control`."""
+        ...
+
+    def wait(self, owner: Owner, meant: Selection) -> None:
+        """Until it is carried out."""
+        ...
+
+    def told(self, found: Found, *, yes: bool) -> Iterable[str]:
+        """What was done, or would be, in sentences."""
+        ...
+
+
+def ordered(settings: ServiceSettings, asked: Asked, order: Order, *, yes: bool, as_json: bool) -> None:
+    """Give the order, or without `yes` only look, and say what was found before anything was done. Raises Trouble."""
+    looked = _given(settings, asked, order) if yes else _looked(settings, asked, order)
+    if as_json:
+        found = msgspec.to_builtins(looked.found, str_keys=True)
+        say_json({"pool": asked.pool, **order.named, "dry_run": not yes, **found})
+        return
+    show_found(looked)
+    say(summary_of(asked.pool, looked.found))
+    for sentence in order.told(looked.found, yes=yes):
+        say(sentence)
+
+
+def _looked(settings: ServiceSettings, asked: Asked, order: Order) -> Looked:
+    with logs_of(settings) as logs:
+        owner = Owner(logs, asked.pool, asked.within)
+        return order.look(owner, owner.of_age(asked.selection, asked.age))
+
+
+def _given(settings: ServiceSettings, asked: Asked, order: Order) -> Looked:
+    with logs_of(settings) as logs:
+        owner, ends = (
+            Owner(logs, asked.pool, asked.within),
+            logs.ends_of_requests(asked.pool, policy_of(settings)),
+        )
+        meant = until(owner.of_age(asked.selection, asked.age), ends)
+        looked = order.look(owner, meant)
+        logs.order(asked.pool, order.record(meant, looked))
+        order.wait(owner, meant)
+    return looked
