@@ -4,7 +4,7 @@ from typing import Any
 
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.claiming import Claiming
-from headrace.scheduler.core.barrier_desk import BarrierDesk
+from headrace.scheduler.core.log_ends import BarrierDesk
 from headrace.scheduler.core.reconciling import Reconciling
 from headrace.scheduler.state.held import Absence
 from tests.simulation.mutants.mutant import Mutant, Patches

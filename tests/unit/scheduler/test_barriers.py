@@ -6,7 +6,7 @@ from headrace.contracts.commands import Run
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.barrier_desk import BarrierDesk, BarrierSent
+from headrace.scheduler.core.log_ends import BarrierDesk, BarrierSent
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
 

@@ -24,7 +24,7 @@ from headrace.bus.ports import (
 from headrace.contracts.barriers import Barrier
 from headrace.contracts.clock import Now
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.barrier_desk import BarrierDesk, BarrierSent
+from headrace.scheduler.core.log_ends import BarrierDesk, BarrierSent
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.restoring import check_lengths, read_state, restore, too_short

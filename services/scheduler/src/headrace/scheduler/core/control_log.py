@@ -1,10 +1,8 @@
-"""Reads `control`: cancels, queries, an operator's orders. Called by PoolCore for each record and,
-for what is pending, each 50 ms.
+"""Reads `control`: cancels, queries, an operator's orders, how far result-delivery is. Called by PoolCore for each record
+and, for what is pending, each 50 ms.
 
 Invariant: a cancel is kept, and the checkpointed position stays before it, until it is known what became of the request.
 """
-
-from functools import partial
 
 from headrace.bus.dead_letters import reason_of
 from headrace.bus.messages import Place, Received
@@ -24,6 +22,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.bulk_orders import BulkOrder, BulkOrders
 from headrace.scheduler.core.commands import Commands
+from headrace.scheduler.core.delivery_positions import DeliveryPositions
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.finding import Finding
 from headrace.scheduler.core.orders import Orders
@@ -43,10 +42,8 @@ class ControlLog:
         self._rerouting = rerouting
         self._finding = Finding(state, answering, rerouting)
         self._bulk_orders = BulkOrders(state, endings, commands, rerouting)
-        self._orders = Orders(state, commands)
+        self._orders, self._delivery = Orders(state, commands), DeliveryPositions(state, endings)
         self._swept_ms = -(10**12)
-        self._last_word: dict[Place, int] = {}
-        """Where the newest word of result-delivery on each log stands in `control`."""
 
     def read(self, received: Received) -> None:
         """One record."""
@@ -81,7 +78,7 @@ class ControlLog:
         elif isinstance(record, BulkOrder):
             self._bulk_orders.take(received, record)
         elif isinstance(record, DeliveryPosition):
-            self._note(received, record)
+            self._delivery.hear(received, record)
         else:
             self._orders.take(received, record)
 
@@ -118,39 +115,6 @@ class ControlLog:
         else:
             self._finding.ask(query, query.find)
 
-    def _note(self, received: Received, record: DeliveryPosition) -> None:
-        """The last word counts, also a lower one: a database that was brought back from a copy needs more of the logs."""
-        state, place = self._state, Place(record.topic, record.partition)
-        if place not in state.checkpointed:
-            return
-        self._last_word[place] = received.offset
-        if record.next_offset <= self._read_to(place):
-            state.delivered[place] = record.next_offset
-        else:  # result-delivery may well be ahead of us, but not of the log
-            state.ends.want(place, partial(self._compare, received, record))
-
-    def _compare(self, received: Received, record: DeliveryPosition, end: int) -> None:
-        """A barrier costs a record, which result-delivery reads and tells of in turn: only a seeming lie is worth that."""
-        if record.next_offset > end:
-            place = Place(record.topic, record.partition)
-            self._state.barriers.want(place, partial(self._judge, received, record))
-        else:
-            self._judge(received, record, end)
-
-    def _judge(self, received: Received, record: DeliveryPosition, end: int) -> None:
-        place = Place(record.topic, record.partition)
-        if record.next_offset > end:
-            detail = f"It says {record.next_offset} of {place.topic}/{place.partition}, which ends at {end}."
-            self._endings.bury(received, FailureKind.LYING_RECORD, detail)
-        elif self._last_word[place] == received.offset:
-            self._state.delivered[place] = record.next_offset
-
-    def _read_to(self, place: Place) -> int:
-        requests = self._state.partitions.by_place.get(place)
-        if requests is not None:
-            return requests.next_offset
-        return self._state.attempts_read.get(place.partition, 0)
-
     def _keep(self, request: CancelRequest, received: Received) -> None:
         if self._state.cancels.has(request.id, request.tenant) or request.id in self._state.recent:
             return
@@ -166,9 +130,8 @@ class ControlLog:
             address = read_request_id(request_id)
         except MalformedIdError:
             return None
-        setting = (
-            self._state.setting
-        )  # wherever it came into: it stands here where it was passed on to this pool
+        setting = self._state.setting
+        # wherever it came into: it stands here where it was passed on to this pool
         topic = setting.names.of(TopicKind.REQUESTS, pool=setting.pool, tier=address.tier)
         place = Place(topic, address.partition)
         return place if place in self._state.partitions.by_place else None

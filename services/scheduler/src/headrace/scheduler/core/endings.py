@@ -22,15 +22,15 @@ from headrace.scheduler.core.terminal_records import (
     failure_of,
     result_message,
 )
+from headrace.scheduler.state.on_its_way import OnItsWay
 from headrace.scheduler.state.tracked import Phase, Tracked
 
-_AGAIN_MS = 100
 MOST_ENDINGS = 2_000
 """Beside so many that are being written, no others are begun that can wait: a flood may be ended at one instant."""
 
 
 @dataclass(slots=True, eq=False)
-class Ending:
+class Ending(OnItsWay):
     """One request's end under way. `id` None: an undecodable record, which has no id; its bytes count in the window.
     `lacks`: its dead letter, for this reason, can't be written before its payload is read again.
     """
@@ -40,8 +40,6 @@ class Ending:
     messages: deque[Message]
     size: int = 0
     begun: bool = False
-    under_way: bool = False
-    not_before_ms: int = 0
     lacks: Failure | None = None
 
 
@@ -107,9 +105,7 @@ class Endings:
 
     def confirmed(self, ending: Ending, confirmation: Confirmation) -> None:
         """A record of this end is in the log, or must be sent again."""
-        ending.under_way = False
-        if confirmation.offset is None:
-            ending.not_before_ms = self._state.now.boot_ms + _AGAIN_MS
+        if not ending.arrived(confirmation.offset, self._state.now.boot_ms):
             return
         ending.messages.popleft()
         if not ending.messages and self._endings.get(ending.origin) is ending:
@@ -122,7 +118,7 @@ class Endings:
                 del self._endings[ending.origin]  # a worker's late outcome has finished it meanwhile
             elif not (begin or ending.begun) or ending.lacks is not None:
                 continue
-            elif not ending.under_way and self._state.now.boot_ms >= ending.not_before_ms:
+            elif ending.is_due(self._state.now.boot_ms):
                 ending.begun = ending.under_way = True
                 self._state.send(ending.messages[0], ending)
 

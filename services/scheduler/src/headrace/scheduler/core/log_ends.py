@@ -1,16 +1,48 @@
-"""Proves ends of logs by records of our own, one under way in each, and tells each who wanted one. Used by gate and absences.
+"""Finds out where logs end, and tells each who wanted to know: `EndsDesk` by asking brokers, `BarrierDesk` by records of our
+own. Brokers are asked by delivery_positions; barriers are wanted wherever nothing may be passed over.
 
-Invariant: a barrier counts only for what was wanted before it was sent; one that may be lost is sent again, and the offset
-of the one that is acknowledged counts.
+A broker's answer costs nothing, but may be too low (see contracts.barriers); a barrier costs a record. Invariant: an answer
+counts only for what was wanted before the question was asked or the barrier sent; a barrier that may be lost is sent again,
+and the offset of the one that is acknowledged counts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headrace.bus.messages import Place
 from headrace.bus.ports import Confirmation
 
 _AGAIN_MS = 200
+
+
+class EndsDesk:
+    """Asks brokers: one question at a time, about all that was wanted meanwhile."""
+
+    def __init__(self) -> None:
+        self._wanted: list[tuple[Place, Callable[[int], None]]] = []
+        self._asked: list[tuple[Place, Callable[[int], None]]] = []
+
+    def want(self, place: Place, tell: Callable[[int], None]) -> None:
+        """Call `tell` with the end of this log as it is at some moment after now."""
+        self._wanted.append((place, tell))
+
+    def ask(self) -> tuple[Place, ...]:
+        """The question to ask now; empty when none is due or one is under way."""
+        if self._asked or not self._wanted:
+            return ()
+        self._asked, self._wanted = self._wanted, []
+        return tuple(dict.fromkeys(place for place, _ in self._asked))
+
+    def answer(self, ends: Mapping[Place, int]) -> None:
+        """The question under way is answered."""
+        asked, self._asked = self._asked, []
+        for place, tell in asked:
+            tell(ends[place])
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a question is under way."""
+        return bool(self._asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +53,7 @@ class BarrierSent:
 
 
 class BarrierDesk:
-    """Collects wishes until the barrier under way is acknowledged."""
+    """Sends barriers: one at a time into each log, for all who wanted it meanwhile."""
 
     def __init__(self) -> None:
         self._wanted: dict[Place, list[Callable[[int], None]]] = {}

@@ -16,7 +16,6 @@ from headrace.scheduler.core import pacing
 from headrace.scheduler.core.adopting import adopt
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.attempt_log import AttemptLog
-from headrace.scheduler.core.barrier_desk import BarrierSent
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.continuing import Continuing
@@ -33,6 +32,7 @@ from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.intake import Intake
 from headrace.scheduler.core.leaving import Leaving
+from headrace.scheduler.core.log_ends import BarrierSent
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.rates import Rates

@@ -14,9 +14,8 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import KeptText
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
-from headrace.scheduler.core.barrier_desk import BarrierDesk
 from headrace.scheduler.core.counted import Counted
-from headrace.scheduler.core.ends_desk import EndsDesk
+from headrace.scheduler.core.log_ends import BarrierDesk, EndsDesk
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice, Outputs, Send
 from headrace.scheduler.decisions.pick_next import tier_shares

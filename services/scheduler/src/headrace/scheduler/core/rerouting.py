@@ -29,7 +29,6 @@ from headrace.scheduler.state.tracked import Phase, Tracked
 
 MOST_REROUTES = 1_000
 """On their way at once: each is in memory with its payload."""
-_AGAIN_MS = 100
 _NEVER = AttemptId(0, 0)
 
 
@@ -87,18 +86,17 @@ class Rerouting:
             if tracked is not None and tracked.phase is Phase.ENDING and self._is_due(reroute, tracked):
                 self._write(reroute, tracked)
         for passed in list(state.passed_on.values()):
-            if not passed.under_way and state.now.boot_ms >= passed.not_before_ms:
+            if passed.is_due(state.now.boot_ms):
                 passed.under_way = True
                 place = Place(state.setting.names.of(TopicKind.CONTROL, pool=passed.to), 0)
                 state.send(message_of(place, passed.request), passed)
 
     def confirmed(self, token: Reroute | PassedOn, confirmation: Confirmation) -> None:
         """It is in the other pool's log, or must be sent again."""
-        token.under_way, state = False, self._state
-        if confirmation.offset is None:
-            token.not_before_ms = state.now.boot_ms + _AGAIN_MS
+        state = self._state
+        arrived = token.arrived(confirmation.offset, state.now.boot_ms)
         if isinstance(token, PassedOn):
-            if confirmation.offset is not None:
+            if arrived:
                 state.passed_on.pop(token.offset, None)
         elif state.reroutes.get(token.id) is token:
             self._reroute_confirmed(token, confirmation)
@@ -117,8 +115,7 @@ class Rerouting:
 
     def _is_due(self, reroute: Reroute, tracked: Tracked) -> bool:
         said = reroute.said_in <= self._checkpoints.committed_number
-        free = not reroute.under_way and self._state.now.boot_ms >= reroute.not_before_ms
-        return said and free and tracked.whole
+        return said and reroute.is_due(self._state.now.boot_ms) and tracked.whole
 
     def _write(self, reroute: Reroute, tracked: Tracked) -> None:
         if reroute.given_up or (not reroute.doubtful and self._is_to_end(tracked)):

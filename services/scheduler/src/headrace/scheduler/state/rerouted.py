@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from headrace.contracts.control import CancelRequest
 from headrace.contracts.values import Origin
+from headrace.scheduler.state.on_its_way import OnItsWay
 from headrace.scheduler.state.recent import ByMinute
 
 KEPT_MINUTES = 24 * 60
@@ -17,7 +18,7 @@ MOST = 200_000
 
 
 @dataclass(slots=True, eq=False)
-class Reroute:
+class Reroute(OnItsWay):
     """One on its way: to the pool `to`, whose backends know its model as `model`. `said_in`: the number of the first
     checkpoint that says so; before it is committed nothing is written. `doubtful`: it may stand in the other log already.
     `given_up`: it can't be written there, and `said_in` is the first checkpoint that knows nothing of it any more.
@@ -30,19 +31,15 @@ class Reroute:
     said_in: int = 0
     doubtful: bool = False
     given_up: bool = False
-    under_way: bool = False
-    not_before_ms: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class PassedOn:
+class PassedOn(OnItsWay):
     """A cancel, which stands at `offset` in `control`, on its way to the pool that its request went to."""
 
     offset: int
     request: CancelRequest
     to: str
-    under_way: bool = False
-    not_before_ms: int = 0
 
 
 class Rerouted:

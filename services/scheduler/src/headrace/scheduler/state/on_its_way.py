@@ -1,0 +1,27 @@
+"""What is sent to a log until that has acknowledged it. Made by core.endings and core.rerouting.
+
+Invariant: it is on its way once at a time; what wasn't acknowledged is sent again after a while.
+"""
+
+from dataclasses import dataclass
+
+_AGAIN_MS = 100
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class OnItsWay:
+    """`under_way`: it is sent, and its confirmation is awaited. `not_before_ms`: ms since boot."""
+
+    under_way: bool = False
+    not_before_ms: int = 0
+
+    def is_due(self, boot_ms: int) -> bool:
+        """Whether to send it now."""
+        return not self.under_way and boot_ms >= self.not_before_ms
+
+    def arrived(self, offset: int | None, boot_ms: int) -> bool:
+        """What its confirmation says; whether it is in the log."""
+        self.under_way = False
+        if offset is None:
+            self.not_before_ms = boot_ms + _AGAIN_MS
+        return offset is not None
