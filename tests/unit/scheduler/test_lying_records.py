@@ -160,6 +160,7 @@ ATTEMPT_LIES: list[tuple[Lie, FailureKind | None]] = [
     (set_to(attempt=[1, 0]), K.LYING_ATTEMPT),
     (set_to(attempt=[0, 1]), K.LYING_ATTEMPT),
     (set_to(worker="w\0"), K.LYING_ATTEMPT),
+    (set_to(hop=1), K.LYING_ATTEMPT),
 ]
 
 

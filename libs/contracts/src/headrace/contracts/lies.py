@@ -37,11 +37,14 @@ def lie_in_request(record: RequestRecord, *, pool: str, tier: str, partition: in
     return None
 
 
-def lie_in_attempt(record: AttemptRecord, *, pool: str, tier: str | None, partition: int) -> Lie | None:
+def lie_in_attempt(
+    record: AttemptRecord, *, pool: str, tier: str | None, partition: int, known: bool = False
+) -> Lie | None:
     """What it says of its request and of its end. `partition` is where it stands; `tier` is that of the topic of its origin,
-    None where that is no request topic of the pool.
+    None where that is no request topic of the pool. `known`: a request of this id was read there and came as it says, so that
+    its id needn't be asked again.
     """
-    sentence = _place_of_attempt(record, pool, tier, partition) or _end_of_attempt(record)
+    sentence = _place_of_attempt(record, pool, tier, partition, known=known) or _end_of_attempt(record)
     return None if sentence is None else Lie(FailureKind.LYING_ATTEMPT, sentence)
 
 
@@ -50,17 +53,17 @@ def holds_nul(*texts: str | None) -> bool:
     return "\0" in "".join(filter(None, texts))
 
 
-def _place_of_attempt(record: AttemptRecord, pool: str, tier: str | None, partition: int) -> str | None:
+def _place_of_attempt(
+    record: AttemptRecord, pool: str, tier: str | None, partition: int, *, known: bool
+) -> str | None:
     if tier is None:
         return "Its request isn't of this pool."
-    if (record.tier, record.origin.partition) != (
-        tier,
-        partition,
-    ):  # it would be charged where nobody released it
+    if (record.tier, record.origin.partition) != (tier, partition):
+        # it would be charged where nobody released it
         return "Its tier or partition isn't that of its origin."
     # The owner's own end of a lying request names what that request named; it moves no counter.
     names = names_other_pool if record.hop else names_place
-    if record.started and not names(record.id, pool=pool, tier=tier, partition=partition):
+    if record.started and not known and not names(record.id, pool=pool, tier=tier, partition=partition):
         return "Its request's id names another place."
     return None
 

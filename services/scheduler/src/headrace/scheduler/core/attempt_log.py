@@ -26,12 +26,13 @@ from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.holding import Holding
+from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
-from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.tracked import Phase
 
 _HANDED_BACK = frozenset({FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED})
 
@@ -70,13 +71,14 @@ class AttemptLog:
             return
         if isinstance(record, Barrier):
             return
-        lie = self._lie_in(record, received.partition)
+        outcome = Outcome.of(record, state)
+        lie = self._lie_in(outcome, received.partition)
         if lie is not None:
             self._refuse(received, lie)
         elif record.attempt.epoch > state.epoch:
             state.greater_epoch = record.attempt.epoch
         else:
-            self._fold(record, received)
+            self._fold(outcome, received)
 
     def _refuse(self, received: Received, lie: Lie) -> None:
         """Whose a request is SQL knows for longer than we do: result-delivery, which reads it too, buries such a record."""
@@ -92,33 +94,34 @@ class AttemptLog:
                 topic=received.topic, partition=received.partition, offset=received.offset,
             )  # fmt: skip
 
-    def _lie_in(self, record: AttemptRecord, partition: int) -> Lie | None:
-        state, tracked = self._state, self._state.tracked.look(record.id)
+    def _lie_in(self, outcome: Outcome, partition: int) -> Lie | None:
+        state, record, tracked = self._state, outcome.record, outcome.tracked
         at = state.partitions.of(record.origin)
         tier = None if at is None else at.tier
-        lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition)
+        known = tracked is not None and (tracked.origin, tracked.record.hop) == (record.origin, record.hop)
+        lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition, known=known)
         if lie is None and tracked is not None:
             lie = lie_about_request(record, Known(tracked.origin, tracked.record.tenant))
         last_issued = AttemptId(state.epoch, state.sequence)
-        return lie or lie_in_order(record, last_issued=last_issued, before=self._before(record, tracked))
+        return lie or lie_in_order(record, last_issued=last_issued, before=self._before(outcome))
 
-    def _before(self, record: AttemptRecord, tracked: Tracked | None) -> Before | None:
+    def _before(self, outcome: Outcome) -> Before | None:
         """The latest attempt of its request that is known, and its count."""
-        held, failed = self._state.held.of(record.id), self._state.retrying.get(record.id)
+        held, tracked = outcome.held, outcome.tracked
         if held is not None:
             return Before(held.attempt, held.attempts)
+        failed = self._state.retrying.get(outcome.record.id)
         if failed is None or (tracked is not None and tracked.last > failed.attempt):
             return None
         return Before(failed.attempt, failed.attempts)
 
-    def _fold(self, record: AttemptRecord, received: Received) -> None:
-        state = self._state
-        self._settle(record)
-        state.count(OF_VERDICT[record.verdict])
-        if record.verdict is Verdict.RETRY_AT:
-            self._retry(record, received)
+    def _fold(self, outcome: Outcome, received: Received) -> None:
+        self._settle(outcome)
+        self._state.count(OF_VERDICT[outcome.record.verdict])
+        if outcome.record.verdict is Verdict.RETRY_AT:
+            self._retry(outcome.record, received)
         else:
-            self._finish(record)
+            self._finish(outcome)
 
     def _spare(self, record: AttemptRecord) -> None:
         """It would be handed back at once, again and again, for as long as the worker can't report why."""
@@ -127,27 +130,34 @@ class AttemptLog:
             worker.refuses = True
             self._holding.forget(worker.boot)
 
-    def _settle(self, record: AttemptRecord) -> None:
+    def _settle(self, outcome: Outcome) -> None:
         """Book what was spent, once for each attempt."""
-        state = self._state
+        state, record = self._state, outcome.record
         state.told.pop(record.attempt, None)
         if not state.settles(record.attempt):
             return
-        self._holding.ended(record)
-        pacing.ended(state, record)
-        self._routing.ended(record, state.held.of(record.id))
+        self._holding.ended(outcome)
+        pacing.ended(state, outcome)
+        self._routing.ended(outcome)
         if not record.started:
             return
-        self._estimating.learn(record)
-        self._estimating.measure(record)
+        self._estimating.learn(outcome)
+        self._estimating.measure(outcome)
         charged = None if record.verdict is Verdict.RETRY_AT else record.charge or None
-        flow = state.flow_of(record.id, record.attempt)
-        state.settle(record.tier, record.tenant, self._estimating.spent(record), charged=charged, flow=flow)
+        flow = self._flow_of(outcome)
+        state.settle(record.tier, record.tenant, self._estimating.spent(outcome), charged=charged, flow=flow)
 
-    def _finish(self, record: AttemptRecord) -> None:
+    def _flow_of(self, outcome: Outcome) -> int | None:
+        """The flow that this attempt of a request is booked on; None: none, or nobody knows."""
+        own, tracked = outcome.own, outcome.tracked
+        if own is not None:
+            return own.flow
+        return None if tracked is None else self._state.queue.flow_of(tracked.record)
+
+    def _finish(self, outcome: Outcome) -> None:
+        record, held = outcome.record, outcome.held
         if record.status is Status.SUCCEEDED:
             self._suspicion.did_well(record.worker)
-        held = self._state.held.of(record.id)
         if held is not None:
             self._returning.let_go(held)
             if held.attempt != record.attempt:

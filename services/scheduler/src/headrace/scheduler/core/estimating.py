@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from headrace.contracts.explanations import LengthFrom
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.requests import RequestRecord
+from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import (
     Length,
@@ -60,20 +60,19 @@ class Estimating:
         """The tokens that it is expected to take, as ceilings count them."""
         return expected_tokens(record, self.length_of(record))
 
-    def spent(self, record: AttemptRecord) -> int:
+    def spent(self, outcome: Outcome) -> int:
         """What an attempt that was begun has spent; where nobody said, what it was charged."""
-        held = self._state.held.of(record.id)
-        untold = record.status is Status.SUCCEEDED and not is_told(record.usage)
-        if untold and held is not None and held.attempt == record.attempt:
-            return held.charge
+        record, own = outcome.record, outcome.own
+        if own is not None and record.status is Status.SUCCEEDED and not is_told(record.usage):
+            return own.charge
         return spent_cost(record.usage, self._state.setting.pool_policy.cost)
 
-    def learn(self, record: AttemptRecord) -> None:
-        """From an attempt. Call while its request is still tracked."""
+    def learn(self, outcome: Outcome) -> None:
+        """From an attempt's end."""
+        record, tracked = outcome.record, outcome.tracked
         failure = record.failure
         if failure is not None and failure.kind is FailureKind.CONTEXT_LENGTH_EXCEEDED:
             self.told_context = context_told(failure.message) or self.told_context
-        tracked = self._state.tracked.look(record.id)
         if tracked is None or record.status not in _TEACH or not is_told(record.usage):
             return
         tokens = (record.before + record.usage.completion_tokens) // max(1, tracked.record.choices)
@@ -81,9 +80,9 @@ class Estimating:
         if tokens or not cut_off:
             self._state.lengths.learn(alike(tracked.record), tokens, cut_off=cut_off)
 
-    def measure(self, record: AttemptRecord) -> None:
+    def measure(self, outcome: Outcome) -> None:
         """How fast the pool is, from all attempts that made tokens, the cut off ones too: else only the quick would count."""
-        tracked, times, usage = self._state.tracked.look(record.id), record.times, record.usage
+        tracked, times, usage = outcome.tracked, outcome.record.times, outcome.record.usage
         if times.started_ms is None or times.finished_ms is None or not is_told(usage):
             return
         first_ms = None if times.first_token_ms is None else times.first_token_ms - times.started_ms

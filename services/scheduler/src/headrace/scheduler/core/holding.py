@@ -7,9 +7,9 @@ never more than the worker's own limit.
 
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.reports import Report
 from headrace.scheduler.core.estimating import Estimating
+from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.step import BackendFigures
 from headrace.scheduler.decisions.estimate_cost import cap_of
@@ -69,8 +69,9 @@ class Holding:
         for limits in self._state.limits.values():
             limits.freed.clear()
 
-    def ended(self, record: AttemptRecord) -> None:
+    def ended(self, outcome: Outcome) -> None:
         """An attempt's outcome, once. Call it before the attempt is let go."""
+        record, own = outcome.record, outcome.own
         limits, times = self._state.limits.get(record.boot or ""), record.times
         if limits is None:
             return
@@ -81,12 +82,11 @@ class Holding:
         limits.latencies.ended(self._state.now.boot_ms)
         if times.started_ms is None or times.finished_ms is None:
             return
-        held = self._state.held.of(record.id)
-        if held is not None and held.attempt == record.attempt and held.freed_ms is not None:
-            limits.latencies.had_gap(max(0, times.started_ms - held.freed_ms))
+        if own is not None and own.freed_ms is not None:
+            limits.latencies.had_gap(max(0, times.started_ms - own.freed_ms))
         limits.freed.append(times.finished_ms)
         if record.status is Status.SUCCEEDED:
-            self._took(record, limits, times.started_ms, times.finished_ms)
+            self._took(outcome, limits, times.started_ms, times.finished_ms)
 
     def forget(self, boot: str) -> None:
         """The boot is dead, or had lost touch."""
@@ -113,8 +113,9 @@ class Holding:
             return limits.loads.so_far
         return sum(self._load_of(each, limits).so_far for each in held if each.tokens)
 
-    def _took(self, record: AttemptRecord, limits: BackendLimits, began_ms: int, ended_ms: int) -> None:
-        first_ms, tracked = record.times.first_token_ms, self._state.tracked.look(record.id)
+    def _took(self, outcome: Outcome, limits: BackendLimits, began_ms: int, ended_ms: int) -> None:
+        record, tracked = outcome.record, outcome.tracked
+        first_ms = record.times.first_token_ms
         limits.latencies.took(
             whole_ms=max(0, ended_ms - began_ms),
             first_ms=None if first_ms is None else max(0, first_ms - began_ms),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from headrace.contracts.checkpoints import Debt, Paced
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.outcomes import AttemptRecord
+from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import is_told, most_tokens
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
@@ -40,17 +40,18 @@ def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:
         held.reserved = tokens
 
 
-def ended(state: PoolState, record: AttemptRecord) -> None:
+def ended(state: PoolState, outcome: Outcome) -> None:
     """Its outcome is known. Call while it is still held, and once for each attempt."""
+    record, own = outcome.record, outcome.own
     if not state.ceilings.count(record.tenant):
         return
-    held, usage = state.held.of(record.id), record.usage
+    usage = record.usage
     took = usage.prompt_tokens + usage.completion_tokens
-    if held is not None and held.attempt == record.attempt:
-        if held.reserved is not None and record.started:
+    if own is not None:
+        if own.reserved is not None and record.started:
             if is_told(usage):
-                state.ceilings.settle(record.tenant, held.reserved, took, state.now.boot_ms)
-            held.reserved = None
+                state.ceilings.settle(record.tenant, own.reserved, took, state.now.boot_ms)
+            own.reserved = None
     elif record.started and not state.ceilings.knows(record.tenant, record.attempt):
         state.ceilings.charge(record.tenant, took, state.now.boot_ms)
 

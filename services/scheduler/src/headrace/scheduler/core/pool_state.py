@@ -243,14 +243,6 @@ class PoolState:
             self.dirty.add(f"settled/{piece[0]}/{piece[1]}")
         return piece is not None
 
-    def flow_of(self, request_id: str, attempt: AttemptId) -> int | None:
-        """The flow that this attempt of a request is booked on; None: none, or nobody knows."""
-        held = self.held.of(request_id)
-        if held is not None and held.attempt == attempt:
-            return held.flow
-        tracked = self.tracked.look(request_id)
-        return None if tracked is None else self.queue.flow_of(tracked.record)
-
     def settle(
         self, tier: str, tenant: str, cost: int, *, charged: int | None = None, flow: int | None = None
     ) -> None:

@@ -7,11 +7,11 @@ whose turn it is nor how much a backend may hold is decided here.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.prefixes import BLOCK_TOKENS, ENDS, hashes_of
 from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.estimating import Estimating
+from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.room import room_at
 from headrace.scheduler.core.setting import Setting
@@ -115,16 +115,17 @@ class Routing:
         if keys:
             self._caches.used(held.boot, keys)
 
-    def ended(self, record: AttemptRecord, held: HeldAttempt | None) -> None:
+    def ended(self, outcome: Outcome) -> None:
         """Its engine said how much it had found in its cache: less than half of what was expected: the rest is gone."""
+        record, own = outcome.record, outcome.own
         cached, boot = record.usage.cached_tokens, record.boot or ""
         if cached:
             self._caches.told(boot)
-        if held is None or held.attempt != record.attempt or held.expected is None or not record.started:
+        if own is None or own.expected is None or not record.started:
             return
-        if 2 * cached < held.expected.tokens and record.usage.prompt_tokens:
+        if 2 * cached < own.expected.tokens and record.usage.prompt_tokens:
             self._state.count(Counted.WARM_MISSED)
-            self._caches.were_gone(boot, held.expected.since)
+            self._caches.were_gone(boot, own.expected.since)
 
     def _keep_up(self) -> None:
         """With the policy: other weights make other steps of charges."""
