@@ -117,6 +117,18 @@ def test_one_tenant_sends_its_share_and_tiers_theirs() -> None:
     assert sum(each.tier == "batch" for each in jobs) / len(jobs) == pytest.approx(0.7, abs=0.06)
 
 
+def test_the_largest_tenants_answers_may_be_longer_and_nobody_elses_are() -> None:
+    alike, longer = (
+        draw(at.trace, at.scenario, at.policy, at.models, 1)
+        for at in (course(Scenario(largest=0.5, longer_of_largest=of)) for of in (1, 4))
+    )
+    times = {
+        (each.tenant == "t0", more.output_tokens // each.output_tokens)
+        for each, more in zip(alike, longer, strict=True)
+    }
+    assert times == {(True, 4), (False, 1)}
+
+
 def test_a_tier_that_the_policy_does_not_have_is_told_of() -> None:
     at = course(Scenario(tiers={"gold": 1.0}))
     with pytest.raises(TraceError, match="the policy has no tier gold; it has interactive, standard, batch"):

@@ -4,7 +4,7 @@ Invariant: nobody is stopped for a tier that could have a free slot, and no more
 """
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.durations import ms
@@ -133,13 +133,15 @@ class Headroom:
     def _take_back(self, tier: str, share: Share) -> None:
         """First for the slots that it owns, from anybody; then for its part, from those who hold more than theirs."""
         asked = (self._slots, self._state.now.boot_ms)
-        self._stop_for(tier, share.to_take_back(*asked), self._others(tier))
-        self._stop_for(tier, share.to_take_besides(*asked), self._above_their_part(tier))
+        self._stop_for(tier, share.to_take_back(*asked), self._others)
+        self._stop_for(tier, share.to_take_besides(*asked), self._above_their_part)
 
-    def _stop_for(self, tier: str, owed: int, able: list[HeldAttempt]) -> None:
-        """Until so many are being stopped for it."""
-        state = self._state
-        for running in whom_to_preempt(map(self._running, able), owed - self._stopping_for(tier)):
+    def _stop_for(self, tier: str, owed: int, able: Callable[[str], list[HeldAttempt]]) -> None:
+        """Until so many are being stopped for it. Mostly nothing is owed: then what runs isn't looked at."""
+        state, number = self._state, owed - self._stopping_for(tier)
+        if number <= 0:
+            return
+        for running in whom_to_preempt(map(self._running, able(tier)), number):
             held = state.held.of(running.id)
             if held is not None:
                 self._stopping[running.id] = (held, tier)

@@ -24,7 +24,7 @@ class Scenario:
     whose tenant the trace doesn't name, all of a conversation one; None: those of the policy. Of these, the first sends the
     share `largest`, and the others by Zipf's law with exponent `skew` (0: all alike). `tiers`: shares of the tiers; empty:
     each tenant's default. `slack_ms`: by tier, how much later than at once a request may end, from .. to; without: whenever.
-    `longer`: by tier, how many times as long as in the trace its answers are.
+    `longer`: by tier, how many times as long as in the trace its answers are; `longer_of_largest`: those of the first tenant.
     """
 
     load: float | None = None
@@ -35,6 +35,7 @@ class Scenario:
     tiers: Mapping[str, float] = field(default_factory=dict)
     slack_ms: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     longer: Mapping[str, int] = field(default_factory=dict)
+    longer_of_largest: int = 1
 
 
 def draw(
@@ -66,6 +67,7 @@ def draw(
     ]
     for job in jobs:
         job.output_tokens *= scenario.longer.get(job.tier, 1)
+        job.output_tokens *= scenario.longer_of_largest if job.tenant == names[0] else 1
     if scenario.load is not None:
         _stretch_time(jobs, scenario.load, models)
     for job in jobs:
