@@ -16,6 +16,8 @@ import psycopg
 from tests.support.eventually import eventually
 
 NOBODY = 65_534
+MISSING = "PostgreSQL isn't installed: apt-get install postgresql"
+"""Why a test is skipped."""
 
 
 def programs() -> Path | None:

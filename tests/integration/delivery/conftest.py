@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from headrace.result_delivery.adapters import database as database_adapter
-from tests.support.postgres import new_database, postgres, programs
+from tests.support.postgres import MISSING, new_database, postgres, programs
 
 
 @pytest.fixture(scope="session")
 def postgres_folder() -> Iterator[str]:
     found = programs()
     if found is None:
-        pytest.skip("PostgreSQL isn't installed: apt-get install postgresql runs these tests on it too")
+        pytest.skip(MISSING)
     with postgres(found) as folder:
         yield folder
 

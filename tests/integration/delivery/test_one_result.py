@@ -23,7 +23,7 @@ from headrace.result_delivery.wiring import serve
 from headrace.runtime.telemetry import Telemetry
 from tests.support.delivery import POLICY, FaultyBus, Killed, Member, apply, produce, records_in, rows, topic
 from tests.support.eventually import eventually
-from tests.support.postgres import PostgresServer, programs
+from tests.support.postgres import MISSING, PostgresServer, programs
 from tests.support.results import request_id, result, result_message
 
 RESULTS, REPLIES = topic(TopicKind.RESULTS), topic(TopicKind.REPLIES)
@@ -172,7 +172,7 @@ def test_a_locked_database_is_waited_for_while_the_group_is_kept(bus: FaultyBus,
     member.leave()
 
 
-@pytest.mark.skipif(programs() is None, reason="PostgreSQL isn't installed")
+@pytest.mark.skipif(programs() is None, reason=MISSING)
 def test_a_database_server_that_crashes_is_waited_for(bus: FaultyBus) -> None:
     found = programs()
     assert found is not None

@@ -10,7 +10,7 @@ from headrace.contracts.seal import Unsealed
 from headrace.ingest.adapters.results_sql import SqlResults, open_results
 from headrace.ingest.ports import ResultsUnavailableError
 from headrace.result_delivery.adapters.tables import METADATA, RESULTS
-from tests.support.postgres import new_database, postgres, programs
+from tests.support.postgres import MISSING, new_database, postgres, programs
 
 FOLDER = programs()
 ROW = {
@@ -22,7 +22,7 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(FOLDER is None, reason="PostgreSQL isn't installed")
+@pytest.mark.skipif(FOLDER is None, reason=MISSING)
 async def test_results_are_read_from_postgresql() -> None:
     with postgres(FOLDER or Path()) as socket_folder:
         url = new_database(socket_folder, "results")

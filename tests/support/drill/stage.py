@@ -20,7 +20,7 @@ from headrace.devkit.served import EngineProcess
 from tests.support.drill.databases import Database, PostgresDatabase, SqliteFile
 from tests.support.drill.plan import ENGINES, SERVICES
 from tests.support.fault_proxy import FaultProxy
-from tests.support.postgres import PostgresServer, programs
+from tests.support.postgres import MISSING, PostgresServer, programs
 from tests.support.stacks import FAKE
 
 NODES = 3
@@ -111,7 +111,7 @@ def new_folder(given: Path | None) -> Path:
 def _database(started: ExitStack, folder: Path) -> PostgresDatabase:
     found = programs()
     if found is None:
-        raise ValueError("PostgreSQL's programs aren't here: install them, or take --database sqlite")
+        raise ValueError(f"{MISSING}, or take --database sqlite")
     server = started.enter_context(PostgresServer(found))
     (folder / "postgres").write_text(str(server.folder))
     return PostgresDatabase(server, "drill")
