@@ -40,8 +40,8 @@ def all_is_taken_back(patches: Patches) -> None:
 def others_keep_nothing(patches: Patches) -> None:
     right = Headroom._stop_for
 
-    def stop_for(self: Headroom, tier: str, owed: int, able: Any) -> None:
-        right(self, tier, owed, self._others(tier) if able or owed else able)
+    def stop_for(self: Headroom, tier: str, owed: int, _able: Any) -> None:
+        right(self, tier, owed, self._others)
 
     patches.set(Share, "to_take_besides", lambda self, _slots, _boot_ms: self.waiting)
     patches.set(Headroom, "_stop_for", stop_for)
