@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from tests.simulation.mutants.answers import ANSWERS
+from tests.simulation.mutants.backend_ceilings import BACKEND_CEILINGS
 from tests.simulation.mutants.bulk import BULK
 from tests.simulation.mutants.ceilings import CEILINGS
 from tests.simulation.mutants.deaths import DEATHS
@@ -57,6 +58,7 @@ EVERY: tuple[Mutant, ...] = (
     *REROUTES,
     *HELD_BACK,
     *CEILINGS,
+    *BACKEND_CEILINGS,
     *PRIORITIES,
     *MOVES,
     *ROUTING,

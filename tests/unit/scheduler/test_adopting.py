@@ -99,11 +99,24 @@ def test_ceilings_go_on_from_what_is_owed() -> None:
     faster = ceiling_of(CeilingPolicy(requests=60, at_once=1))
     made.adopt([], {"a": [faster], "b": [minute]}, boot_ms=1_000)
     assert told == ["c", "b"]
-    assert made.closed == {"a": 10_000}
+    assert made.closed == {"a": 1_900}, "nine tenths of a request are owed, at ten times the pace"
     assert list(made.forget_idle(1_000)) == ["b", "c"]
     assert list(made.forget_idle(20_000)) == []
     made.turn(20_000)
     assert list(made.forget_idle(20_000)) == ["a"]
+
+
+def test_a_lowered_ceiling_is_owed_what_was_spent_below_the_old_one() -> None:
+    """Ten a second and 100 at once; then one a second: 100 more are owed for 100 s, not for ten."""
+    made = Ceilings([], {"a": [ceiling_of(CeilingPolicy(tokens=600, at_once=100))]})
+    made.charge("a", 200, 0)
+    assert made.closed == {"a": 10_100}
+    made.adopt([], {"a": [ceiling_of(CeilingPolicy(tokens=60, at_once=100))]}, boot_ms=0)
+    assert made.closed == {"a": 101_000}
+    made.settle("a", 200, 100, 0)
+    assert made.closed == {"a": 1_000}, "what was charged is taken back as it was charged"
+    made.adopt([], {"a": [ceiling_of(CeilingPolicy(tokens=600, at_once=100))]}, boot_ms=0)
+    assert made.closed == {"a": 100}
 
 
 def adopted(case: Case, other: Policy) -> None:

@@ -74,7 +74,7 @@ def test_each_live_backend_shows_its_limit_its_cache_and_what_binds() -> None:
         assert told.items() >= cache.items()
         assert told["limit_attempts", "w1"] == 16
         assert told["held_attempts", "w1"] == 12
-        assert [told["bound_by", bound, "w1"] for bound in Binding] == [0, 0, 1, 0]
+        assert [told["bound_by", bound, "w1"] for bound in Binding] == [0, 0, 0, 1, 0]
         of_blind = {key[0] for key in told if "w2" in key}
         assert of_blind == ({"held_attempts", "limit_attempts", "bound_by"} if blind in backends else set())
     observing.stands("p", Standing.STANDING_BY)

@@ -10,6 +10,7 @@ from headrace.contracts.deaths import Death
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import KeptText
+from headrace.contracts.reports import PerMinute
 from headrace.contracts.selections import Selection
 from headrace.contracts.values import Count, Name, Origin, Port16, Priority, WallMs
 
@@ -156,13 +157,14 @@ class Frozen(Struct, frozen=True, kw_only=True, tag="frozen"):
     holds: tuple[HeldBack, ...]
 
 
-class Debt(Struct, frozen=True, kw_only=True):
+class Debt(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What was spent of a ceiling is paid back at `due_ms`, `owed_ms` after this was written: nobody is paced for longer than
-    that, whatever the next owner's clock says.
+    that, whatever the next owner's clock says, unless the ceiling is lower by then than `amount` (None: not told).
     """
 
     due_ms: WallMs
     owed_ms: Count
+    amount: Count | None = None
 
 
 class Paced(Struct, frozen=True, kw_only=True, tag="paced"):
@@ -171,6 +173,15 @@ class Paced(Struct, frozen=True, kw_only=True, tag="paced"):
     """
 
     tenant: Name | None
+    through: AttemptId
+    debts: dict[str, Debt]
+
+
+class BackendPaced(Struct, frozen=True, kw_only=True, tag="backend_paced"):
+    """Key `backend_paced/{worker}`: likewise, what is owed of what this worker's backend takes in a minute."""
+
+    worker: Name
+    per_minute: PerMinute
     through: AttemptId
     debts: dict[str, Debt]
 
@@ -205,6 +216,7 @@ StateRecord = (
     | Rerouted
     | Frozen
     | Paced
+    | BackendPaced
     | Reprioritised
     | Forgotten
 )

@@ -31,6 +31,7 @@ class Gate(StrEnum):
     NO_WORKER = "no_worker"
     NO_READY_WORKER = "no_ready_worker"
     SET_APART = "set_apart"
+    BACKEND_CEILING = "backend_ceiling"
     SLOTS = "slots"
     BACKEND_LIMIT = "backend_limit"
     HEADROOM = "headroom"
@@ -53,6 +54,7 @@ GATES: dict[Gate, str] = {
     Gate.NO_WORKER: "The pool has no live worker.",
     Gate.NO_READY_WORKER: "No worker takes work: its backend is unhealthy, it is being drained, or it hasn't answered yet.",
     Gate.SET_APART: "The only worker that takes work is set apart to try suspects.",
+    Gate.BACKEND_CEILING: "Backends have been given what they take in a minute; it goes on by itself.",
     Gate.SLOTS: "The slots of all workers are taken.",
     Gate.BACKEND_LIMIT: "The backends hold as many requests as their engines were found to hold well.",
     Gate.HEADROOM: "What slots are free are kept for another tier.",

@@ -3,11 +3,15 @@
 Written by workers and by the owner; read by the scheduler, by workers choosing a lane, and by the CLI.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import MostSaid
 from headrace.contracts.values import Count, Mark, Name, Origin, Port16
+
+MOST_PER_MINUTE = 10**12
 
 
 class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -47,13 +51,20 @@ class Gauges(Struct, frozen=True, omit_defaults=True, kw_only=True):
     preemptions: Count | None = None
 
 
+class PerMinute(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a backend takes in a minute: requests, and tokens of prompts and answers together; None: any number."""
+
+    requests: Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)] | None = None
+    tokens: Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)] | None = None
+
+
 class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"):
     """A worker's snapshot, each 500 ms and on fences. The first one registers the boot.
 
     `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
     `limit` is how many attempts it may hold at a time. `healthy`: its backend answers. `instead_of`: the boot before this
     one, which the same process gave up by itself, so that nothing has killed it. `gauges`: the backend's last sample; None:
-    it has no metrics that are known.
+    it has no metrics that are known. `per_minute`: what its operator says that the backend takes; None: nothing.
     """
 
     worker: Name
@@ -67,6 +78,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     draining: bool = False
     instead_of: Mark | None = None
     gauges: Gauges | None = None
+    per_minute: PerMinute | None = None
 
 
 class Gone(Struct, frozen=True, kw_only=True, tag="gone"):

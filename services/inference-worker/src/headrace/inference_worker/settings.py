@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field, SecretStr
 
 from headrace.contracts.durations import parse
+from headrace.contracts.reports import MOST_PER_MINUTE, PerMinute
 from headrace.contracts.topics import MAX_PAYLOAD_BYTES
 from headrace.inference_worker.attempt_call import CallLimits
 from headrace.inference_worker.decisions.how_to_call import BackendKind
@@ -40,6 +41,18 @@ class WorkerSettings(ServiceSettings):
         "backend that doesn't know continue_final_message and takes the text for a message that has ended",
     )
     limit: int = Field(4, ge=1, le=10_000, description="how many requests the backend is given at a time")
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_PER_MINUTE,
+        description="how many requests the backend takes in a minute, such as a hosted API's own limit; default: any number",
+    )
+    tokens_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_PER_MINUTE,
+        description="how many tokens of prompts and answers it takes in a minute; default: any number",
+    )
     drain_grace: PositiveDuration = Field(
         parse("25s"),
         description="how long a stopping worker lets running requests go on before it hands them back",
@@ -61,6 +74,12 @@ class WorkerSettings(ServiceSettings):
     def timings(self) -> Timings:
         """The protocol's timings with this worker's grace."""
         return Timings(drain_grace=self.drain_grace)
+
+    def per_minute(self) -> PerMinute | None:
+        """What the backend takes in a minute; None: as much as it can work on."""
+        if self.requests_per_minute is None and self.tokens_per_minute is None:
+            return None
+        return PerMinute(requests=self.requests_per_minute, tokens=self.tokens_per_minute)
 
     def limits(self) -> CallLimits:
         """What bounds a call."""

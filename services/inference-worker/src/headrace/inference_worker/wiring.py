@@ -98,7 +98,9 @@ class _Wiring:
         stack.push_async_callback(reader.stop)
         dlq = Place(self._names.of(TopicKind.DLQ), partition_of(name, self._counts.tenant_partitions))
         return WorkerService(
-            WorkerCore(worker=name, limit=settings.limit, timings=self._timings),
+            WorkerCore(
+                worker=name, limit=settings.limit, timings=self._timings, per_minute=settings.per_minute()
+            ),
             Logs(self._names, settings.pool, reports, outcomes),
             registration=Registration(
                 self._bus,

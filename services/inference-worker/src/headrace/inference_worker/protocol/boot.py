@@ -12,7 +12,7 @@ from headrace.contracts.clock import Now
 from headrace.contracts.commands import Buried, Cancel, Command, Drain, Fence, Ping, Undrain
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.reports import Gauges, Report
+from headrace.contracts.reports import Gauges, PerMinute, Report
 from headrace.inference_worker.decisions.settle import StopReason
 from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.protocol.holdings import Holdings, Stage
@@ -35,7 +35,7 @@ class Boot:
 
     def __init__(
         self, found: LaneFound, *, worker: str, limit: int, timings: Timings, now: Now,
-        instead_of: str | None = None,
+        instead_of: str | None = None, per_minute: PerMinute | None = None,
     ) -> None:  # fmt: skip
         self.id, self.lane, self.position = found.boot, found.lane, found.position
         self.epoch, self.healthy = 0, True
@@ -44,6 +44,7 @@ class Boot:
         self.lease, self.pings, self._trust = Lease(timings, now), Pings(timings, now), Trust()
         self.holdings = Holdings(worker=worker, boot=found.boot, timings=timings)
         self._worker, self._limit, self._instead_of = worker, limit, instead_of
+        self._per_minute = per_minute
         self._seen: dict[AttemptId, None] = {}
 
     def turn(self, now: Now) -> None:
@@ -66,6 +67,7 @@ class Boot:
             draining=self.draining,
             instead_of=self._instead_of,
             gauges=gauges,
+            per_minute=self._per_minute,
         )
 
     def read(self, read: LaneRead, now: Now) -> Iterator[Output]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from headrace.contracts.clock import Now
 from headrace.contracts.commands import Ping
 from headrace.contracts.durations import ms
-from headrace.contracts.reports import Gauges, Gone
+from headrace.contracts.reports import Gauges, Gone, PerMinute
 from headrace.inference_worker.protocol.boot import Boot
 from headrace.inference_worker.protocol.holdings import HoldingToken
 from headrace.inference_worker.protocol.inputs import (
@@ -68,8 +68,11 @@ class _Token:
 class WorkerCore:
     """One worker. `phase` is for readiness and tests."""
 
-    def __init__(self, *, worker: str, limit: int, timings: Timings) -> None:
+    def __init__(
+        self, *, worker: str, limit: int, timings: Timings, per_minute: PerMinute | None = None
+    ) -> None:
         self._worker, self._limit, self._timings = worker, limit, timings
+        self._per_minute = per_minute
         self.phase = Phase.LOOKING
         self._boot: Boot | None = None
         self._given_up: str | None = None
@@ -171,7 +174,7 @@ class WorkerCore:
             return
         self._boot = Boot(
             found, worker=self._worker, limit=self._limit, timings=self._timings, now=now,
-            instead_of=self._given_up,
+            instead_of=self._given_up, per_minute=self._per_minute,
         )  # fmt: skip
         self._boot.healthy, self._gone_at = self._healthy, now.boot_ms
         self._boot.draining, self._boot.gauges = self._drained, self._gauges

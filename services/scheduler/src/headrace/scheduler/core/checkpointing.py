@@ -26,7 +26,7 @@ from headrace.contracts.checkpoints import (
 )
 from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import pacing
+from headrace.scheduler.core import backend_pacing, pacing
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 
 _KEPT_MS = ms(timedelta(hours=1))
@@ -121,6 +121,7 @@ class Checkpoints:
             *self._tenants(),
             *self._tier_counters(),
             *self._ceilings(),
+            *self._backend_ceilings(),
             *self._dirty(),
         ]
 
@@ -213,6 +214,11 @@ class Checkpoints:
         return found + [
             self._message(pacing.key_of(whose), pacing.to_keep(state, whose)) for whose in changed
         ]
+
+    def _backend_ceilings(self) -> list[Message]:
+        """Likewise."""
+        kept = backend_pacing.to_keep(self._state)
+        return [self._forgotten(key) if each is None else self._message(key, each) for key, each in kept]
 
     def _dirty(self) -> list[Message]:
         keys, self._state.dirty = self._state.dirty, set()

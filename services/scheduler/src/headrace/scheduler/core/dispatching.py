@@ -51,8 +51,8 @@ class Dispatching:
             said=state.said(record.id),
         )
         state.held.add(held)
-        if state.ceilings:
-            pacing.released(state, held, self._estimating.tokens_of(record))
+        if state.ceilings or state.backend_ceilings:
+            pacing.released(state, held, self._estimating.tokens_of(record), worker.name)
         self._holding.released(tracked, held)
         self._routing.sent(record, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)

@@ -14,6 +14,7 @@ from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.room import is_ready
 from headrace.scheduler.decisions.pick_next import most_in_flight
 from headrace.scheduler.decisions.which_gate_is_closed import Gates, Over, Slots, which_gates
+from headrace.scheduler.state.ceilings import Ceilings
 from headrace.scheduler.state.tracked import Phase, Tracked
 from headrace.scheduler.state.workers import Worker
 
@@ -46,8 +47,8 @@ class GatesNow:
                 leaving=self._leaving.under_way,
                 frozen=state.queue.frozen.has(tier, tenant),
                 stalled=state.now.boot_ms < self._commands.breathless_until_ms,
-                pool_ceiling=self._over(None),
-                ceiling=self._over(tenant),
+                pool_ceiling=self._over(state.ceilings, None),
+                ceiling=self._over(state.ceilings, tenant),
                 suspect=tracked is not None and tracked.id in state.suspects.group_of,
                 due_ms=self._due_ms(tracked),
                 kept=self._headroom.kept_from(tier, free),
@@ -71,14 +72,15 @@ class GatesNow:
             learned=None if limits is None else limits.limit,
             ready=is_ready(self._state, worker),
             apart=worker.boot == self._quarantine.boot,
+            over=self._over(self._state.backend_ceilings, worker.name),
         )
 
-    def _over(self, whose: str | None) -> Over | None:
-        """The ceiling that keeps a tenant, or the pool, back the longest."""
-        state, ceiling = self._state, self._state.ceilings.closest(whose)
+    def _over(self, ceilings: Ceilings, whose: str | None) -> Over | None:
+        """The ceiling that keeps a tenant, the pool, or a backend back the longest."""
+        now, ceiling = self._state.now, ceilings.closest(whose)
         if ceiling is None:
             return None
-        opens_ms = state.now.wall_ms + max(0, state.ceilings.closed[whose] - state.now.boot_ms)
+        opens_ms = now.wall_ms + max(0, ceilings.closed[whose] - now.boot_ms)
         return Over(ceiling.amount, min(opens_ms, LATEST_MS))
 
     def _due_ms(self, tracked: Tracked | None) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Set
 
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.durations import ms
+from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
@@ -148,10 +149,11 @@ class Headroom:
                 state.count(Counted.PREEMPTED)
 
     def _others(self, tier: str) -> list[HeldAttempt]:
+        closed = backend_pacing.closed_boots(self._state)  # a slot there helps nobody
         return [
             held for held in self._state.held.all()
             if held.tier != tier and held.tier in self._preemptible
-            and held.id not in self._stopping and held.absence is None
+            and held.id not in self._stopping and held.absence is None and held.boot not in closed
         ]  # fmt: skip
 
     def _above_their_part(self, tier: str) -> list[HeldAttempt]:

@@ -5,9 +5,12 @@ what was learned is of one boot under one owner: a new boot, a death, a lapse or
 never more than the worker's own limit.
 """
 
+from collections.abc import Iterable
+
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.reports import Report
+from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
@@ -68,6 +71,12 @@ class Holding:
         """Nothing waits, or nothing fits: a slot that is free now isn't free because the next is on its way."""
         for limits in self._state.limits.values():
             limits.freed.clear()
+
+    def may_be_given_nothing(self, boots: Iterable[str]) -> None:
+        """Likewise, of these alone."""
+        for boot in boots:
+            if (limits := self._state.limits.get(boot)) is not None:
+                limits.freed.clear()
 
     def ended(self, outcome: Outcome) -> None:
         """An attempt's outcome, once. Call it before the attempt is let go."""
@@ -162,15 +171,18 @@ class Holding:
 
     def _figures_of(self, worker: Worker) -> BackendFigures:
         limits, held = self._state.limits.get(worker.boot), self._state.held.count_of(worker.boot)
-        ceiling = worker.report.limit
+        ceiling, paced = worker.report.limit, backend_pacing.is_closed(self._state, worker)
         if limits is None:
-            return BackendFigures(worker.name, held, ceiling, what_binds(held=held, limit=ceiling))
+            binds = what_binds(held=held, limit=ceiling, paced=paced)
+            return BackendFigures(worker.name, held, ceiling, binds)
         kv_tokens = limits.kv_tokens
         return BackendFigures(
             worker=worker.name,
             held=held,
             limit=min(ceiling, limits.limit),
-            binds=what_binds(held=held, limit=ceiling, learned=limits.limit, kept_back=limits.kept_back),
+            binds=what_binds(
+                held=held, limit=ceiling, learned=limits.limit, kept_back=limits.kept_back, paced=paced
+            ),
             theta_percent=None if kv_tokens is None else limits.theta.percent,
             forecast_tokens=None if kv_tokens is None else limits.loads.peak,
             cache_tokens=kv_tokens,

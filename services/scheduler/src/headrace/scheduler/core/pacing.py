@@ -7,34 +7,39 @@ counted by what its charge stands for at most.
 
 from collections.abc import Mapping
 
-from headrace.contracts.checkpoints import Debt, Paced
+from headrace.contracts.checkpoints import Paced
 from headrace.contracts.ids import AttemptId
+from headrace.scheduler.core import backend_pacing
+from headrace.scheduler.core.debts import debts_of, left_of
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import is_told, most_tokens
-from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.ceilings import Whose
 from headrace.scheduler.state.held import HeldAttempt
 
-_LONGEST_MS = 366 * 86_400_000
-"""Nobody is paced for longer by what a checkpoint says."""
+
+def released(state: PoolState, held: HeldAttempt, tokens: int, worker: str) -> None:
+    """It goes to this worker now, and is expected to take so many tokens."""
+    backend_pacing.released(state, held, tokens, worker)
+    _charge(state, held, tokens)
 
 
-def released(state: PoolState, held: HeldAttempt, tokens: int) -> None:
-    """It goes to a worker now, and is expected to take so many tokens."""
+def _charge(state: PoolState, held: HeldAttempt, tokens: int) -> None:
     if state.ceilings.count(held.tenant):
         held.reserved = tokens
         state.ceilings.charge(held.tenant, tokens, state.now.boot_ms)
 
 
-def found(state: PoolState, held: HeldAttempt) -> None:
-    """Another owner released it."""
+def found(state: PoolState, held: HeldAttempt, worker: str) -> None:
+    """Another owner released it to this worker."""
+    backend_pacing.found(state, held, worker)
     if state.ceilings.count(held.tenant) and not state.ceilings.knows(held.tenant, held.attempt):
-        released(state, held, most_tokens(held.charge, state.setting.pool_policy.cost))
+        _charge(state, held, most_tokens(held.charge, state.setting.pool_policy.cost))
 
 
 def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:
     """It has taken so many by now."""
+    backend_pacing.grew(state, held, tokens)
     if held.reserved is not None and tokens > held.reserved:
         state.ceilings.settle(held.tenant, held.reserved, tokens, state.now.boot_ms)
         held.reserved = tokens
@@ -42,6 +47,7 @@ def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:
 
 def ended(state: PoolState, outcome: Outcome) -> None:
     """Its outcome is known. Call while it is still held, and once for each attempt."""
+    backend_pacing.ended(state, outcome)
     record, own = outcome.record, outcome.own
     if not state.ceilings.count(record.tenant):
         return
@@ -56,8 +62,14 @@ def ended(state: PoolState, outcome: Outcome) -> None:
         state.ceilings.charge(record.tenant, took, state.now.boot_ms)
 
 
+def died(held: HeldAttempt) -> None:
+    """It went down with its worker: it has taken what it was expected to, as far as anybody knows."""
+    held.reserved = held.spends = None
+
+
 def let_go(state: PoolState, held: HeldAttempt) -> None:
     """It is in nobody's hands any more. What isn't settled by now was never begun, or says so itself later."""
+    backend_pacing.let_go(state, held)
     if held.reserved is not None:
         state.ceilings.take_back(held.tenant, held.reserved, state.now.boot_ms)
         held.reserved = None
@@ -67,18 +79,13 @@ def to_keep(state: PoolState, whose: Whose) -> Paced:
     """What the next owner has to know of one."""
     ceilings, now = state.ceilings, state.now
     through = AttemptId(state.epoch, state.sequence) if state.open else ceilings.through_of(whose)
-    owed = {key: min(_LONGEST_MS, debt) for key, debt in ceilings.debts(whose, now.boot_ms).items()}
-    debts = {key: Debt(due_ms=now.wall_ms + owed_ms, owed_ms=owed_ms) for key, owed_ms in owed.items()}
-    return Paced(tenant=whose, through=through, debts=debts)
+    return Paced(tenant=whose, through=through, debts=debts_of(ceilings, whose, now))
 
 
 def owe(state: PoolState, kept: Mapping[Whose, Paced]) -> None:
     """Begin with what the last owner left. `state.now` is the instant of the claim."""
     for whose, record in kept.items():
-        left = {
-            key: left_to_wait_ms(debt.due_ms, debt.owed_ms, state.now.wall_ms)
-            for key, debt in record.debts.items()
-        }
+        left = left_of(record.debts, state.now.wall_ms)
         state.ceilings.owe(whose, left, record.through, state.now.boot_ms)
 
 

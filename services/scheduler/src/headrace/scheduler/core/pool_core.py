@@ -12,7 +12,7 @@ from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
 from headrace.contracts.policy import Policy
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import pacing
+from headrace.scheduler.core import backend_pacing, pacing
 from headrace.scheduler.core.adopting import adopt
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.attempt_log import AttemptLog
@@ -133,7 +133,8 @@ class PoolCore:
         for record in state.retrying.values():
             left_ms = left_to_wait_ms(record.due_ms, record.wait_ms, now.wall_ms)
             state.dues[record.id] = now.boot_ms + left_ms
-        pacing.owe(state, state.owed)
+        pacing.owe(state, state.ceilings.left_by)
+        backend_pacing.owe(state)
         self._continuing.begin()
         return self._checkpoints.claim()
 
@@ -219,7 +220,8 @@ class PoolCore:
             if self._checkpoints.in_charge:
                 self._endings.pump(begin=False)
             return
-        self.state.ceilings.turn(self.state.now.boot_ms)
+        for ceilings in (self.state.ceilings, self.state.backend_ceilings):
+            ceilings.turn(self.state.now.boot_ms)
         self._releasing.expire()
         self._falling_back.turn()
         self._control.turn()
@@ -274,7 +276,8 @@ class PoolCore:
         spilled_ms = self.state.spilled.next_ms()
         waits = [0 if each is None else each - now.wall_ms for each in (expiry_ms, spilled_ms)]
         waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]
-        opens_ms = self._headroom.next_ms, self.state.ceilings.next_ms
+        ceilings = self.state.ceilings, self.state.backend_ceilings
+        opens_ms = [self._headroom.next_ms, *(each.next_ms for each in ceilings)]
         waits += [each - now.boot_ms for each in opens_ms if each is not None]
         return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from headrace.bus.messages import Message, Place, Received
-from headrace.contracts.checkpoints import Paced, Retrying
+from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import KeptText
@@ -22,6 +22,7 @@ from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.decisions.when_expired import expires_ms
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.answer_lengths import AnswerLengths
+from headrace.scheduler.state.backend_ceilings import BackendCeilings
 from headrace.scheduler.state.backend_limits import BackendLimits
 from headrace.scheduler.state.bulk_cancels import BulkCancels
 from headrace.scheduler.state.ceilings import Ceilings
@@ -75,8 +76,7 @@ class PoolState:
     lengths: AnswerLengths
     attempts_read: dict[int, int]
     ceilings: Ceilings
-    owed: dict[str | None, Paced] = field(default_factory=dict)
-    """By tenant, and None for the pool: what the last owner left of their ceilings."""
+    backend_ceilings: BackendCeilings = field(default_factory=BackendCeilings)
     control_read: int = 0
     leaders: dict[Place, int] = field(default_factory=dict)
     """Leader epochs of the newest records read of `attempts` and `control`."""

@@ -124,7 +124,7 @@ class Reconciling:
             said=told.before,
         )
         state.held.add(held)
-        pacing.found(state, held)
+        pacing.found(state, held, report.worker)
         state.cancels.wake(told.id)
         state.accounts.charge(told.tier, told.tenant, told.charge, flow)
         if tracked is not None:

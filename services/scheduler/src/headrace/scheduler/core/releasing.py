@@ -8,6 +8,7 @@ from collections.abc import Set
 from heapq import heapify, heappop, heappush, heapreplace
 
 from headrace.contracts.failures import FailureKind, rule_of
+from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.dispatching import Dispatching
 from headrace.scheduler.core.endings import MOST_ENDINGS, Endings
@@ -91,6 +92,7 @@ class Releasing:
         unfinished = self._fill(workers)
         if self._state.ceilings.pool_is_closed:
             self._holding.nothing_to_release()
+        self._holding.may_be_given_nothing(backend_pacing.closed_boots(self._state))
         if not unfinished:
             self._headroom.turn()
         return unfinished
@@ -175,6 +177,8 @@ class Releasing:
         self._dispatching.run(tracked, worker)
         self._headroom.given()
         left = candidate.with_one_more()
+        if backend_pacing.is_closed(self._state, worker):
+            left = left._replace(room=0)
         return Roomy(load_of(left), left, worker)
 
     def _cancelled_by_operator(self, tracked: Tracked) -> bool:

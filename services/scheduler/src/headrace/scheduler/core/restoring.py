@@ -8,6 +8,7 @@ from typing import assert_never
 
 from headrace.bus.messages import Place, Received
 from headrace.contracts.checkpoints import (
+    BackendPaced,
     Finished,
     Forgotten,
     Frozen,
@@ -93,7 +94,8 @@ def restore(setting: Setting, records: list[StateRecord]) -> PoolState:
         check_topics({setting.place(TopicKind.STATE).topic: owner.state_id}, setting.topic_ids)
     state = PoolState.empty(setting, 1 if owner is None else owner.epoch + 1)
     if owner is not None and owner.gate_open:
-        state.ceilings.through = AttemptId(owner.epoch, owner.sequence)
+        through = AttemptId(owner.epoch, owner.sequence)
+        state.ceilings.through = state.backend_ceilings.through = through
     for record in sorted(records, key=_is_piece_being_filled):
         _restore_one(state, record)
     for partition in state.partitions.by_place.values():
@@ -116,7 +118,7 @@ def _restore_one(state: PoolState, record: StateRecord) -> None:
             _restore_of_request(state, record)
         case RecentlyFinished() | Rerouted() | Settled():
             _restore_minute(state, record)
-        case Frozen() | Paced() | Reprioritised():
+        case Frozen() | Paced() | BackendPaced() | Reprioritised():
             _restore_order(state, record)
         case Ownership() | Forgotten():
             pass
@@ -199,10 +201,12 @@ def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> N
         state.accounts.of(record.tier, record.tenant).settled = record.settled
 
 
-def _restore_order(state: PoolState, record: Frozen | Paced | Reprioritised) -> None:
+def _restore_order(state: PoolState, record: Frozen | Paced | BackendPaced | Reprioritised) -> None:
     if isinstance(record, Frozen):
         state.queue.frozen.holds.update(Hold(held.tier, held.tenant) for held in record.holds)
     elif isinstance(record, Reprioritised):
         state.priority_orders.keep(record)
+    elif isinstance(record, BackendPaced):
+        state.backend_ceilings.last_said[record.worker] = record
     else:
-        state.owed[record.tenant] = record  # counted from the instant of the claim on
+        state.ceilings.left_by[record.tenant] = record

@@ -55,7 +55,7 @@ class Returning:
 
     def died(self, held: HeldAttempt, worker: str) -> None:
         """The attempt went down with its worker: it counts, it is settled, and its request is suspected of the death."""
-        held.reserved = None  # of ceilings it has taken what it was expected to, as far as anybody knows
+        pacing.died(held)
         self.let_go(held)
         if self._state.settles(held.attempt):
             cost = held.tokens * self._state.setting.pool_policy.cost.completion

@@ -3,6 +3,7 @@
 Invariant: what is asked here is decided by how_much_may_a_backend_hold; nothing is kept.
 """
 
+from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import room_of
 from headrace.scheduler.state.workers import Worker
@@ -14,7 +15,11 @@ def is_ready(state: PoolState, worker: Worker) -> bool:
 
 
 def room_at(state: PoolState, worker: Worker, *, held: int | None = None) -> int:
-    """The attempts that a worker may be given now; with `held`, if it held only so many."""
+    """The attempts that a worker may be given now; with `held`, if it held only so many. While its backend has been given
+    what it takes in a minute, none.
+    """
+    if backend_pacing.is_closed(state, worker):
+        return 0
     report, limits = worker.report, state.limits.get(worker.boot)
     return room_of(
         limit=report.limit,

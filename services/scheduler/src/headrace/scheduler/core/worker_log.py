@@ -126,6 +126,7 @@ class WorkerLog:
         if lesser is not None:
             self._bury(lesser, harmless=report.instead_of == lesser.boot)
         self._came_back(report.instead_of)
+        state.backend_ceilings.take(report.worker, report.per_minute, state.now.boot_ms)
         if self._is_deaf(report):
             self._notice("worker is dead: it doesn't read its lane", worker)
             self._bury(worker, harmless=True)

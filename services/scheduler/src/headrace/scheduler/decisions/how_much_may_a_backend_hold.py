@@ -8,8 +8,11 @@ from enum import StrEnum
 
 
 class Binding(StrEnum):
-    """What keeps a backend from getting more: its worker's own limit, the learned one, its cache; or nothing but demand."""
+    """What keeps a backend from getting more: what it takes in a minute, its worker's own limit, the learned one, its cache;
+    or nothing but demand.
+    """
 
+    CEILING = "ceiling"
     OPERATOR = "operator"
     REQUESTS = "requests"
     CACHE = "cache"
@@ -29,8 +32,14 @@ def room_of(
     return max(0, (limit if learned is None else min(limit, learned)) - held)
 
 
-def what_binds(*, held: int, limit: int, learned: int | None = None, kept_back: bool = False) -> Binding:
-    """Of a worker that holds so many. `kept_back`: a request wasn't given to it of late since its cache is promised away."""
+def what_binds(
+    *, held: int, limit: int, learned: int | None = None, kept_back: bool = False, paced: bool = False
+) -> Binding:
+    """Of a worker that holds so many. `kept_back`: a request wasn't given to it of late since its cache is promised away;
+    `paced`: it has been given what it takes in a minute.
+    """
+    if paced:
+        return Binding.CEILING
     if held >= limit:
         return Binding.OPERATOR
     if learned is not None and held >= learned:

@@ -12,18 +12,30 @@ from headrace.contracts.explanations import Closed, Gate
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding, room_of, what_binds
 
 
+class Over(NamedTuple):
+    """A ceiling of so much that was reached, and when (Unix ms) there is room below it again."""
+
+    amount: int
+    until_ms: int
+
+
 class Slots(NamedTuple):
-    """One live worker. `ready`: it is healthy, isn't drained and has answered this owner; `learned` as `room_of` has it."""
+    """One live worker. `ready`: it is healthy, isn't drained and has answered this owner; `learned` as `room_of` has it;
+    `over`: its backend has been given what it takes in a minute.
+    """
 
     limit: int
     held: int
     learned: int | None = None
     ready: bool = True
     apart: bool = False
+    over: Over | None = None
 
     @property
     def room(self) -> int:
-        """How many more it may be given; one set apart for suspects none."""
+        """How many more it may be given; one set apart for suspects, or over a ceiling, none."""
+        if self.over is not None:
+            return 0
         return room_of(
             limit=self.limit,
             held=self.held,
@@ -32,13 +44,6 @@ class Slots(NamedTuple):
             draining=False,
             answered=not self.apart,
         )
-
-
-class Over(NamedTuple):
-    """A ceiling of so much that was reached, and when (Unix ms) there is room below it again."""
-
-    amount: int
-    until_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,23 @@ def _room(gates: Gates) -> Iterator[Closed]:
     elif not able:
         yield Closed(gate=Gate.SET_APART)
     elif not any(worker.room for worker in able):
-        bound = [(what_binds(held=each.held, limit=each.limit, learned=each.learned), each) for each in able]
-        full = [each for binds, each in bound if binds is Binding.OPERATOR]
-        learned = [each for binds, each in bound if binds is Binding.REQUESTS]
-        if full:
-            yield _taken(Gate.SLOTS, [(each.limit, each.held) for each in full])
-        if learned:
-            yield _taken(Gate.BACKEND_LIMIT, [(each.learned or 0, each.held) for each in learned])
+        yield from _full(able)
+
+
+def _full(able: Sequence[Slots]) -> Iterator[Closed]:
+    """Of workers that take work, none has room. A ceiling of a backend's that opens first is told."""
+    over = [each.over for each in able if each.over is not None]
+    if over:
+        opens = min(over, key=lambda each: each.until_ms)
+        yield Closed(gate=Gate.BACKEND_CEILING, limit=opens.amount, until_ms=opens.until_ms)
+    others = [each for each in able if each.over is None]
+    bound = [(what_binds(held=each.held, limit=each.limit, learned=each.learned), each) for each in others]
+    full = [each for binds, each in bound if binds is Binding.OPERATOR]
+    learned = [each for binds, each in bound if binds is Binding.REQUESTS]
+    if full:
+        yield _taken(Gate.SLOTS, [(each.limit, each.held) for each in full])
+    if learned:
+        yield _taken(Gate.BACKEND_LIMIT, [(each.learned or 0, each.held) for each in learned])
 
 
 def _turn(gates: Gates) -> Iterator[Closed]:

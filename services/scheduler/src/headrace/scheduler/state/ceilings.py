@@ -7,7 +7,9 @@ queue is told of both. What is owed survives a change of owner (`debts`, `owe`),
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
+from headrace.contracts.checkpoints import Paced
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.policy import Spent
 from headrace.scheduler.decisions.is_it_over_its_ceiling import Ceiling, charged, opens_us, settled
@@ -16,6 +18,17 @@ Whose = str | None
 """A tenant, or None: the pool itself."""
 NONE = AttemptId(0, 0)
 _MS = 1_000
+
+
+class Owed(NamedTuple):
+    """For how many ms what is owed takes to be paid back, where the ceiling is so many in its time (None: as it is now)."""
+
+    ms: int
+    amount: int | None = None
+
+    def at(self, ceiling: Ceiling) -> int:
+        """How many ms it takes at this ceiling's pace: what was spent is the same."""
+        return self.ms if self.amount is None else -(-self.ms * self.amount // ceiling.amount)
 
 
 @dataclass(slots=True)
@@ -29,6 +42,9 @@ class _Meter:
 
     def opens_us(self) -> int:
         return max(opens_us(due, of) for due, of in zip(self.due_us, self.ceilings, strict=True))
+
+
+_NOTHING = Owed(0)
 
 
 def _counts(ceiling: Ceiling, tokens: int) -> int:
@@ -60,20 +76,32 @@ class Ceilings:
         self.paced: Callable[[str], None] = lambda _: None
         self.goes_on: Callable[[str], None] = lambda _: None
         """Told of each tenant that is over a ceiling from now on, and of each that no longer is."""
+        self.left_by: dict[Whose, Paced] = {}
+        """What the last owner left of them."""
 
     def adopt(
         self, pool: Sequence[Ceiling], tenants: Mapping[str, Sequence[Ceiling]], *, boot_ms: int
     ) -> None:
-        """Others hold from now on. What is owed of one that counts the same in the same time is owed on."""
-        owed = {whose: (self.debts(whose, boot_ms), self.through_of(whose)) for whose in self._meters}
-        self._of, self._meters = _with_any(pool, tenants), {}
-        self.changed.update(owed)
-        for whose in [each for each in self.closed if each not in self._of]:
-            del self.closed[whose]
-            if whose is not None:
-                self.goes_on(whose)
-        for whose, (debts, through) in owed.items():
-            self.owe(whose, debts, through, boot_ms)
+        """Others hold from now on."""
+        holds = _with_any(pool, tenants)
+        for whose in [*(each for each in self._of if each not in holds), *holds]:
+            self.hold(whose, holds.get(whose, ()), boot_ms)
+
+    def hold(self, whose: Whose, ceilings: Sequence[Ceiling], boot_ms: int) -> None:
+        """These hold for one from now on. What it owes of one that counts the same in the same time it owes on: as much as it
+        has spent, however many it may spend now.
+        """
+        debts, through = self.debts(whose, boot_ms), self.through_of(whose)
+        if self._meters.pop(whose, None) is not None:
+            self.changed.add(whose)
+        if ceilings:
+            self._of[whose] = ceilings
+            if debts or whose in self.closed:
+                self.owe(whose, debts, through, boot_ms)
+            return
+        self._of.pop(whose, None)
+        if self.closed.pop(whose, None) is not None and whose is not None:
+            self.goes_on(whose)
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -139,20 +167,21 @@ class Ceilings:
             if self.closed.get(tenant) == at_ms:
                 self._look(tenant, boot_ms)
 
-    def debts(self, whose: Whose, boot_ms: int) -> dict[str, int]:
-        """By ceiling: for how many ms what is owed takes to be paid back. Empty: nothing is owed."""
+    def debts(self, whose: Whose, boot_ms: int) -> dict[str, Owed]:
+        """By ceiling. Empty: nothing is owed."""
         meter = self._meters.get(whose)
         if meter is None:
             return {}
         pairs = zip(meter.ceilings, meter.due_us, strict=True)
-        owed = {each.key: -(-(due - boot_ms * _MS) // _MS) for each, due in pairs}
-        return {key: owed_ms for key, owed_ms in owed.items() if owed_ms > 0}
+        owed = {each.key: Owed(-(-(due - boot_ms * _MS) // _MS), each.amount) for each, due in pairs}
+        return {key: debt for key, debt in owed.items() if debt.ms > 0}
 
-    def owe(self, whose: Whose, debts: Mapping[str, int], through: AttemptId, boot_ms: int) -> None:
+    def owe(self, whose: Whose, debts: Mapping[str, Owed], through: AttemptId, boot_ms: int) -> None:
         """What an earlier owner said. Of ceilings that there are no more nothing is owed."""
         if whose in self._of:
             meter = self._meter(whose)
-            meter.due_us = [(boot_ms + debts.get(each.key, 0)) * _MS for each in meter.ceilings]
+            owed_ms = [debts.get(each.key, _NOTHING).at(each) for each in meter.ceilings]
+            meter.due_us = [(boot_ms + each_ms) * _MS for each_ms in owed_ms]
             meter.through = through
             self._look(whose, boot_ms)
 

@@ -36,6 +36,7 @@ class HeldAttempt(Struct, eq=False):
     `reported`: a report has shown it. `since_ms`: when it was released, or found, ms since boot. `freed_ms`: when the slot
     that it took became free, by the worker's clock; None: it didn't wait for one. `flow`: which flow of its tenant is charged
     for it; None: none is. `reserved`: the tokens that ceilings are charged for it; None: nothing, or nobody knows how many.
+    `spends`: the worker whose backend's ceilings are charged for it, and how many tokens; None: none are.
     `said`: tokens of the text that it goes on from; `tokens` are those that it has added.
     `expected`: what its backend's cache was believed to have of its prompt; None: nothing.
     """
@@ -59,6 +60,7 @@ class HeldAttempt(Struct, eq=False):
     freed_ms: int | None = None
     flow: int | None = None
     reserved: int | None = None
+    spends: tuple[str, int] | None = None
     said: int = 0
     expected: Expected | None = None
 

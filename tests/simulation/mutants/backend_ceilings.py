@@ -1,0 +1,149 @@
+"""Wrong versions of what keeps a backend below what it takes in a minute. Listed by mutants.every."""
+
+from collections.abc import Container
+from typing import Any
+
+from headrace.contracts.reports import PerMinute
+from headrace.scheduler.core import backend_pacing, headroom, releasing, room
+from headrace.scheduler.core.outcome import Outcome
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions import what_does_a_backend_take
+from headrace.scheduler.decisions.is_it_over_its_ceiling import Ceiling
+from headrace.scheduler.decisions.what_does_a_backend_take import ceilings_of
+from headrace.scheduler.state import backend_ceilings
+from headrace.scheduler.state.backend_ceilings import BackendCeilings
+from headrace.scheduler.state.ceilings import Owed
+from headrace.scheduler.state.held import HeldAttempt
+from tests.simulation.mutants.mutant import Mutant, Patches
+
+
+def _as_it_is(per_minute: PerMinute | None) -> list[Ceiling]:
+    return [
+        each._replace(per_us=60_000_000, at_once=each.amount // 6 or 1) for each in ceilings_of(per_minute)
+    ]
+
+
+def a_sixth_at_once(patches: Patches) -> None:
+    patches.set(backend_ceilings, "ceilings_of", _as_it_is)
+    patches.set(what_does_a_backend_take, "PER_US", 60_000_000)
+
+
+def one_step_gives_it_all(patches: Patches) -> None:
+    """The gate is asked before a step alone, not after each release."""
+
+    class Blind:
+        closed_boots = staticmethod(backend_pacing.closed_boots)
+
+        @staticmethod
+        def is_closed(*_: Any) -> bool:
+            return False
+
+    patches.set(releasing, "backend_pacing", Blind)
+
+
+def closed_ones_have_room(patches: Patches) -> None:
+    class Blind:
+        @staticmethod
+        def is_closed(*_: Any) -> bool:
+            return False
+
+    patches.set(room, "backend_pacing", Blind)
+
+
+def estimates_stand(patches: Patches) -> None:
+    def ended(_state: PoolState, outcome: Outcome) -> None:
+        if outcome.own is not None:
+            outcome.own.spends = None
+
+    patches.set(backend_pacing, "ended", ended)
+
+
+def what_never_began_was_given(patches: Patches) -> None:
+    def let_go(_state: PoolState, held: HeldAttempt) -> None:
+        held.spends = None
+
+    patches.set(backend_pacing, "let_go", let_go)
+
+
+def the_next_owner_begins_at_nothing(patches: Patches) -> None:
+    patches.set(backend_pacing, "to_keep", lambda _state: [])
+
+
+def nobody_is_ever_forgotten(patches: Patches) -> None:
+    def forget_gone(self: BackendCeilings, _live: Container[str], boot_ms: int) -> list[str]:
+        return [whose for whose in self.forget_idle(boot_ms) if whose is not None]
+
+    patches.set(BackendCeilings, "forget_gone", forget_gone)
+
+
+def work_is_stopped_for_slots_that_stay_empty(patches: Patches) -> None:
+    class Blind:
+        @staticmethod
+        def closed_boots(_state: PoolState) -> set[str]:
+            return set()
+
+    patches.set(headroom, "backend_pacing", Blind)
+
+
+def debts_are_times(patches: Patches) -> None:
+    patches.set(Owed, "at", lambda self, _ceiling: self.ms)
+
+
+_MOST = "a backend is given no more than it takes"
+_HERE = "test_backend_ceilings::"
+BACKEND_CEILINGS = (
+    Mutant(
+        "a sixth of a minute at once",
+        _MOST,
+        a_sixth_at_once,
+        _HERE + "test_what_only_it_could_take_waits_and_never_fails",
+    ),
+    Mutant(
+        "one step gives a backend all",
+        _MOST,
+        one_step_gives_it_all,
+        _HERE + "test_what_only_it_could_take_waits_and_never_fails",
+    ),
+    Mutant(
+        "a backend over its ceiling has room",
+        _MOST,
+        closed_ones_have_room,
+        _HERE + "test_what_only_it_could_take_waits_and_never_fails",
+    ),
+    Mutant(
+        "a backend is charged what was expected",
+        "what was given is settled on actual use",
+        estimates_stand,
+        _HERE + "test_tokens_are_charged_as_expected_and_settled_as_taken",
+    ),
+    Mutant(
+        "a backend is charged what never began",
+        "an attempt that never began takes nothing",
+        what_never_began_was_given,
+        _HERE + "test_what_never_began_wasnt_given_to_it",
+    ),
+    Mutant(
+        "a takeover forgets what a backend was given",
+        "what was given survives a change of owner",
+        the_next_owner_begins_at_nothing,
+        _HERE + "test_a_takeover_and_a_new_boot_of_the_worker_keep_what_is_owed",
+    ),
+    Mutant(
+        "backends are never forgotten",
+        "memory is bounded by who lives and who owes",
+        nobody_is_ever_forgotten,
+        _HERE + "test_nothing_is_kept_of_a_backend_once_nothing_is_owed_and_its_worker_is_gone",
+    ),
+    Mutant(
+        "work is stopped for slots that stay empty",
+        "nobody is stopped for what brings nothing",
+        work_is_stopped_for_slots_that_stay_empty,
+        _HERE + "test_nobody_is_stopped_for_a_slot_that_its_backend_may_not_fill",
+    ),
+    Mutant(
+        "what is owed is a time",
+        "a ceiling that is lowered is owed what was spent",
+        debts_are_times,
+        "test_adopting::test_a_lowered_ceiling_is_owed_what_was_spent_below_the_old_one",
+    ),
+)
