@@ -54,8 +54,9 @@ bench-scheduler: setup ## the scheduler's order in virtual time, beside its aims
 fairness: setup ## random runs of the order of release, and searches for the least fair, beside its bounds: CASES=10000
 	@$(BIN)/python -m tests.benchmarks.fairness $(or $(CASES),10000)
 
-pictures: setup ## draw the pictures of docs/simulate.md and docs/scheduling.md again
+pictures: setup ## draw the pictures of docs/scheduling.md and docs/simulate.md again; is each guarantee kept?
 	@$(BIN)/headrace simulate --trace tests/data/traces/azure2023_conv.csv --policy examples/policy.toml --requests 1500 --load 1.3 --tiers interactive=0.3,standard=0.4,batch=0.3 --slack 10s..60s --seeds 0..2 --compare fifo-drop,headrace --plots docs/pictures
+	@$(BIN)/python -m tests.benchmarks.guarantees docs/pictures
 
 newcomer: ## the two commands of the README in a clean clone with a bare PATH
 	@tests/newcomer.sh

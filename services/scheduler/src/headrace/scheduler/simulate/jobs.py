@@ -19,7 +19,7 @@ class Fate(StrEnum):
 @dataclass(slots=True, eq=False)
 class Job:
     """A request. All times are milliseconds since the run began; `deadline_ms` None: whenever it can be. `plain`: its answer
-    is text alone, so that it is gone on with where it was put back.
+    is text alone, so that it is gone on with where it was put back. `user`: its fairness key; `priority`: among its user's.
 
     `sent_ms`: when it went to a backend the last time, to go on behind `said` tokens of its answer; `started_ms`: when it
     first had a slot there; `kept_ms`: the same since it was put back the last time, if it was. Of its slots before that
@@ -36,6 +36,8 @@ class Job:
     output_tokens: int
     deadline_ms: int | None = None
     plain: bool = True
+    user: str | None = None
+    priority: int = 0
     fate: Fate = Fate.UNDER_WAY
     sent_ms: int | None = None
     started_ms: int | None = None

@@ -110,6 +110,8 @@ class Scribe:
             payload=Payload(size=len(_BODY)),
             gateway=0,
             plain_text=job.plain,
+            fairness_key=job.user,
+            priority=job.priority,
             prompt_tokens=job.input_tokens,
             prefix=_prefix_of(job),
             start_by_ms=accepted_ms + ms(policy.tiers[job.tier].queue_timeout),
