@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.bus.messages import message_of
 from headrace.contracts.commands import Cancel, CancelReason, Run
@@ -275,7 +276,7 @@ def test_whoever_owns_free_slots_may_have_them_and_nobody_else(
 def test_no_more_is_taken_back_than_is_owned_waited_for_and_overdue(
     share: Share, slots: int, waiting: int
 ) -> None:
-    share = share._replace(waiting=waiting)
+    share = replace(share, waiting=waiting)
     owed, besides = (ask(slots, 2_000) for ask in (share.to_take_back, share.to_take_besides))
     assert max(owed, besides) <= waiting
     assert not owed or share.held + owed <= min(-(-slots * share.percent // 100), share.wanted)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 from headrace.contracts.durations import ms
 
@@ -209,10 +210,15 @@ class TopicNames:
 
     def of(self, kind: TopicKind, *, pool: str = "", tier: str = "") -> str:
         """The full name. Raises ValueError when the kind needs a pool or tier that isn't given."""
-        for field, given in (("{pool}", pool), ("{tier}", tier)):
-            if field in kind and not given:
-                raise ValueError(f"the topic {kind} needs a {field.strip('{}')}")
-        return self.prefix + kind.format(pool=pool, tier=tier)
+        return self.prefix + _named(kind, pool, tier)
+
+
+@lru_cache(maxsize=4096)
+def _named(kind: TopicKind, pool: str, tier: str) -> str:
+    for field, given in (("{pool}", pool), ("{tier}", tier)):
+        if field in kind and not given:
+            raise ValueError(f"the topic {kind} needs a {field.strip('{}')}")
+    return kind.format(pool=pool, tier=tier)
 
 
 def required_topics(

@@ -4,7 +4,6 @@ Called by core.attempt_log, core.endings and core.intake. Invariant: what is fin
 stands in another pool's log, or is a duplicate or a dead letter that needs none.
 """
 
-from headrace.bus.messages import Place
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -50,5 +49,4 @@ class Finishing:
         tracked.phase = Phase.FINISHED
         self._state.unread.pop(tracked.id, None)
         if tracked.whole:
-            partition = self._state.partitions.by_place[Place(tracked.origin.topic, tracked.origin.partition)]
-            partition.drop(len(tracked.value))
+            self._state.partitions.at(tracked.origin).drop(len(tracked.value))

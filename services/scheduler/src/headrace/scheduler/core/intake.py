@@ -59,7 +59,7 @@ class Intake:
 
     def read(self, received: Received) -> None:
         """One record of a request topic."""
-        partition = self._state.partitions.by_place[received.place]
+        partition = self._state.partitions.at(received)
         if not partition.note_leader(received):
             self._state.lost_its_end(received.place, received.offset)
         if received.offset < partition.next_offset:

@@ -215,11 +215,14 @@ class PoolState:
         """Remember under which leader a record of `attempts` or `control` was written; one that was read before can't have
         got a later leader, unless the log lost its end and grew anew.
         """
-        epoch, known = received.leader_epoch, self.leaders.get(received.place)
-        if epoch is not None and known is not None and received.offset < read_to and epoch > known:
-            self.lost_its_end(received.place, received.offset)
-        elif epoch is not None:
-            self.leaders[received.place] = max(epoch, known or 0)
+        epoch, place = received.leader_epoch, received.place
+        if epoch is None:
+            return
+        known = self.leaders.get(place)
+        if known is not None and received.offset < read_to and epoch > known:
+            self.lost_its_end(place, received.offset)
+        elif known is None or epoch > known:
+            self.leaders[place] = epoch
 
     def attempts_leaders(self) -> dict[int, int]:
         """By partition of `attempts`: the leader epoch of the newest record read."""

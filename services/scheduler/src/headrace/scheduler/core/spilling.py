@@ -70,7 +70,7 @@ class Spilling:
         if self._bounds is None or self._must_stay(tracked):
             return False
         state, record = self._state, tracked.record
-        partition = state.partitions.by_place[_place_of(tracked)]
+        partition = state.partitions.at(tracked.origin)
         size = len(tracked.value)
         state.queue.assign(tracked)
         partition.drop(size)  # it is counted already, but asks whether it may be

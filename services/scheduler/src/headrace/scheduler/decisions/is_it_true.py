@@ -5,7 +5,8 @@ counter and finishes nothing; what a zombie may honestly have written isn't call
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
@@ -15,14 +16,14 @@ from headrace.contracts.reports import Report
 from headrace.contracts.values import Origin
 
 
-class Known(NamedTuple):
+class Known(Struct, frozen=True):
     """What the owner has read of the request itself."""
 
     origin: Origin
     tenant: str
 
 
-class Before(NamedTuple):
+class Before(Struct, frozen=True):
     """The latest attempt of the request that the owner knows of, and how many tries it is."""
 
     attempt: AttemptId

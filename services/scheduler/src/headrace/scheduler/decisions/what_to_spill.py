@@ -6,10 +6,11 @@ its partition's window than its bound, nor more than it leaves free, so that nob
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
-class Amount(NamedTuple):
+class Amount(Struct, frozen=True, order=True):
     """So many requests, with so many bytes in memory."""
 
     records: int

@@ -105,10 +105,18 @@ class RequestPartitions:
             for number in range(partitions)
             for place in (Place(topic, number),)
         }
+        self._of_topic: dict[str, dict[int, RequestPartition]] = {topic: {} for topic in tiers}
+        for place, partition in self.by_place.items():
+            self._of_topic[place.topic][place.partition] = partition
 
-    def of(self, origin: Origin) -> RequestPartition | None:
-        """Where this origin is; None when it isn't of this pool."""
-        return self.by_place.get(Place(origin.topic, origin.partition))
+    def of(self, origin: Origin | Received) -> RequestPartition | None:
+        """Where this origin is, or this record stands; None when that isn't of this pool."""
+        of_topic = self._of_topic.get(origin.topic)
+        return None if of_topic is None else of_topic.get(origin.partition)
+
+    def at(self, origin: Origin | Received) -> RequestPartition:
+        """The same where it is. Raises KeyError when it isn't of this pool."""
+        return self._of_topic[origin.topic][origin.partition]
 
     def is_finished(self, origin: Origin) -> bool:
         """Whether the request that stands there is finished."""

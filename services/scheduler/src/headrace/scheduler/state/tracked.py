@@ -67,4 +67,6 @@ class Tracked(Struct, eq=False):
 
 def trace_of(headers: Headers) -> Headers:
     """The trace headers to pass on."""
+    if len(headers) < 2:
+        return ()  # there is but the record itself
     return tuple(header for header in headers if header[0] in TRACE_HEADERS)
