@@ -10,6 +10,7 @@ from importlib import import_module
 from tests.simulation.mutants.answers import ANSWERS
 from tests.simulation.mutants.backend_ceilings import BACKEND_CEILINGS
 from tests.simulation.mutants.bulk import BULK
+from tests.simulation.mutants.cached import CACHED
 from tests.simulation.mutants.ceilings import CEILINGS
 from tests.simulation.mutants.deaths import DEATHS
 from tests.simulation.mutants.drains import DRAINS
@@ -62,6 +63,7 @@ EVERY: tuple[Mutant, ...] = (
     *PRIORITIES,
     *MOVES,
     *ROUTING,
+    *CACHED,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

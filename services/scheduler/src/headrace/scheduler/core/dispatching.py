@@ -32,7 +32,9 @@ class Dispatching:
         flow = state.queue.assign(tracked)
         if tracked.phase is Phase.WAITING:
             state.queue.take(tracked, Phase.HELD)
-        tracked.phase, tracked.charge = Phase.HELD, self._estimating.charge_of(record)
+        expected = self._routing.expected(record, worker.boot)
+        cached = self._estimating.cached_of(record, 0 if expected is None else expected.tokens)
+        tracked.phase, tracked.charge = Phase.HELD, self._estimating.charge_of(record, cached)
         attempt = state.next_attempt()
         tracked.last = attempt
         held = HeldAttempt(
@@ -49,6 +51,8 @@ class Dispatching:
             since_ms=state.now.boot_ms,
             flow=flow,
             said=state.said(record.id),
+            cached=cached,
+            expected=expected,
         )
         state.held.add(held)
         if state.ceilings or state.backend_ceilings:

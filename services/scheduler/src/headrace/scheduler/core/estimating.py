@@ -22,8 +22,10 @@ from headrace.scheduler.decisions.estimate_cost import (
     rest_of,
     spent_cost,
 )
+from headrace.scheduler.decisions.how_much_is_cached import cached_of
 from headrace.scheduler.decisions.is_it_too_late import Takes
 from headrace.scheduler.decisions.which_context_was_told import context_told
+from headrace.scheduler.state.cached_shares import CachedShares
 
 _TEACH = (Status.SUCCEEDED, Status.EXPIRED, Status.CANCELLED)
 
@@ -33,6 +35,7 @@ class Estimating:
 
     def __init__(self, state: PoolState) -> None:
         self._state = state
+        self._cached = CachedShares()
         self.told_context: int | None = None
         """The most tokens that prompt and answer may have, as a backend that refused one said last."""
 
@@ -46,15 +49,29 @@ class Estimating:
         binds = cap is not None and cap < self.length_of(record).mean
         return (LengthFrom.MAX_TOKENS if binds else source), answers
 
-    def charge_of(self, record: RequestRecord) -> int:
-        """What it is charged when it is dispatched now; where it goes on from a text, for the rest alone."""
-        said = self._state.said(record.id)
+    def cached_of(self, record: RequestRecord, believed: int | None = None) -> int:
+        """The tokens of its prompt that it is expected to find in a cache: where so many are believed to be there; None:
+        wherever it will go.
+        """
+        known = self._cached.of(record.tenant, record.model)
+        if known is None:
+            return 0
+        prompt = record.prompt_tokens
+        if believed is None:
+            return cached_of(prompt, prompt, known.all_of_them)
+        return cached_of(prompt, believed, known.warm) if believed else cached_of(prompt, prompt, known.cold)
+
+    def charge_of(self, record: RequestRecord, cached: int | None = None) -> int:
+        """What it is charged when it is dispatched now; where it goes on from a text, for the rest alone. `cached`: so many
+        tokens of its prompt are expected in the cache where it goes; None: nobody knows where that will be.
+        """
+        cached = self.cached_of(record) if cached is None else cached
+        weights, said = self._state.setting.pool_policy.cost, self._state.said(record.id)
         if said:
             left = rest_of(self.length_of(record), said, cap_of(record)).mean
             prompt = replace(record, prompt_tokens=record.prompt_tokens + said)
-            return expected_cost(prompt, left, self._state.setting.pool_policy.cost)
-        mean = self._state.lengths.mean_of(alike(record))
-        return expected_cost(record, mean, self._state.setting.pool_policy.cost)
+            return expected_cost(prompt, left, weights, cached=cached)
+        return expected_cost(record, self._state.lengths.mean_of(alike(record)), weights, cached=cached)
 
     def tokens_of(self, record: RequestRecord) -> int:
         """The tokens that it is expected to take, as ceilings count them."""
@@ -77,8 +94,22 @@ class Estimating:
             return
         tokens = (record.before + record.usage.completion_tokens) // max(1, tracked.record.choices)
         cut_off = record.status is not Status.SUCCEEDED
+        if not cut_off:
+            self._learn_cached(outcome, tracked.record)
         if tokens or not cut_off:
             self._state.lengths.learn(alike(tracked.record), tokens, cut_off=cut_off)
+
+    def _learn_cached(self, outcome: Outcome, request: RequestRecord) -> None:
+        """Of one that ended well: of others an engine often says nothing."""
+        own, usage = outcome.own, outcome.record.usage
+        expected = None if own is None else own.expected
+        self._cached.learn(
+            request.tenant,
+            request.model,
+            prompt=usage.prompt_tokens,
+            believed=0 if expected is None else expected.tokens,
+            cached=min(usage.cached_tokens, usage.prompt_tokens),
+        )
 
     def measure(self, outcome: Outcome) -> None:
         """How fast the pool is, from all attempts that made tokens, the cut off ones too: else only the quick would count."""

@@ -9,6 +9,7 @@ from functools import partial
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import MOST_TOKENS
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
@@ -62,7 +63,8 @@ class Reconciling:
         held.tokens, held.running, held.reported = told.tokens, told.running, True
         tracked = self._state.tracked.get(held.id)
         prompt = held.said + (0 if tracked is None else tracked.record.prompt_tokens)
-        charge = raised_charge(held.charge, told.tokens, prompt, self._state.setting.pool_policy.cost)
+        cost = self._state.setting.pool_policy.cost
+        charge = raised_charge(held.charge, told.tokens, prompt, cost, cached=held.cached)
         if charge > held.charge:
             self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge, held.flow)
             held.charge = charge
@@ -122,6 +124,7 @@ class Reconciling:
             since_ms=state.now.boot_ms,
             flow=flow,
             said=told.before,
+            cached=MOST_TOKENS,
         )
         state.held.add(held)
         pacing.found(state, held, report.worker)

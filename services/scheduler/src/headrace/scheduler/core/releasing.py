@@ -136,7 +136,7 @@ class Releasing:
         first = self._state.queue.next(slots, closed)
         if first is None or not first.record.prefix or not self._fits(first, workers):
             return first
-        chosen = self._routing.instead_of(first, workers, slots)
+        chosen = self._routing.instead_of(first, workers, slots, self._holding.fits)
         return chosen if chosen is None or chosen is first or self._fits(chosen, workers) else first
 
     def _fits(self, tracked: Tracked, workers: list[Roomy]) -> bool:

@@ -4,7 +4,7 @@ Invariant: a request without hints, in a pool of one model, goes where there is 
 whose turn it is nor how much a backend may hold is decided here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.contracts.prefixes import BLOCK_TOKENS, ENDS, hashes_of
@@ -33,6 +33,8 @@ from headrace.scheduler.state.workers import Worker
 
 _SESSION, _ADAPTER = "session/", "adapter/"
 
+_Fits = Callable[[Tracked, Worker], bool]
+
 
 class Roomy(NamedTuple):
     """A worker that may be given more; least loaded first where they are sorted."""
@@ -52,11 +54,12 @@ class Routing:
         self._setting: Setting | None = None
         self._adapters = False
 
-    def instead_of(self, first: Tracked, roomy: Sequence[Roomy], slots: int) -> Tracked | None:
+    def instead_of(self, first: Tracked, roomy: Sequence[Roomy], slots: int, fits: _Fits) -> Tracked | None:
         """Who runs now of those near the first in line: the first, or one that has more in a cache where there is room.
 
         Of its own flow, if one of them loses nothing by running now; else of another tenant whose turn is near, if one of
-        theirs loses nothing; else of its own, unless it waits a moment for the one backend (None).
+        theirs loses nothing; else of its own, unless it waits a moment for the one backend (None). `fits`: whether a worker's
+        cache has room for a request.
         """
         self._keep_up()
         flow = self._state.queue.flow_queue_of(first)
@@ -71,7 +74,9 @@ class Routing:
         free, able = {each.candidate.boot for each in roomy}, self._able()
         chosen, lost = self._best_near(first, free, able)
         if lost:
-            other = self._other_near(first, free, able, slots)
+            others = self._others_near(first, free, able, slots)
+            may = (each for each in others if self._may_go(each, first, self._goes_to(each, roomy, fits)))
+            other = next(may, None)
             if other is None and self._waits(first, flow, lost):
                 return None
             chosen = other or chosen
@@ -98,6 +103,14 @@ class Routing:
         )
         return [of[candidate.boot] for candidate in ordered]
 
+    def expected(self, record: RequestRecord, boot: str) -> Expected | None:
+        """What a backend's cache is believed to have of its prompt."""
+        keys = hashes_of(record.prefix) if record.prefix else ()
+        known = self._caches.blocks_of(keys).get(boot, 0) if keys else 0
+        if not known:
+            return None
+        return Expected(_tokens(known, record), self._caches.since(boot, keys[ENDS.index(known)]))
+
     def sent(self, record: RequestRecord, held: HeldAttempt) -> None:
         """It goes there now."""
         if not (record.prefix or record.session or self._adapters):
@@ -106,11 +119,8 @@ class Routing:
         if keys:
             step = step_of(held.charge, self._state.accounts.of(held.tier, held.tenant).share)
             self._largest[held.tier] = max(self._largest.get(held.tier, 0), step)
-        known = self._caches.blocks_of(keys).get(held.boot, 0)
-        if known:
+        if held.expected is not None:
             self._state.count(Counted.WARM)
-            number = ENDS.index(known)
-            held.expected = Expected(_tokens(known, record), self._caches.since(held.boot, keys[number]))
         keys += self._others_of(record)
         if keys:
             self._caches.used(held.boot, keys)
@@ -145,11 +155,17 @@ class Routing:
         here, anywhere = blocks[chosen]
         return some[chosen], anywhere - here
 
-    def _other_near(self, first: Tracked, free: set[str], able: set[str], slots: int) -> Tracked | None:
-        """Of another tenant, whose turn is near, one that loses nothing."""
-        others = self._state.queue.next_tenants(first, slots, MOST_TENANTS)
-        found = (self._best_near(other, free, able) for other in others)
-        return next((other for other, lost in found if not lost and self._may_go(other, first)), None)
+    def _others_near(self, first: Tracked, free: set[str], able: set[str], slots: int) -> Iterator[Tracked]:
+        """Of each of the next tenants one that loses nothing, if there is one."""
+        for other in self._state.queue.next_tenants(first, slots, MOST_TENANTS):
+            chosen, lost = self._best_near(other, free, able)
+            if not lost:
+                yield chosen
+
+    def _goes_to(self, tracked: Tracked, roomy: Sequence[Roomy], fits: _Fits) -> str:
+        """The boot that it would be given to."""
+        ordered = self.by_preference(tracked.record, roomy) or sorted(roomy)
+        return next((each.candidate.boot for each in ordered if fits(tracked, each.worker)), "")
 
     def _waits(self, first: Tracked, flow: FlowQueue, lost: int) -> bool:
         """Whether the flow whose turn it is waits for a backend that has no room yet."""
@@ -161,13 +177,14 @@ class Routing:
         longest_ms = waits_ms(lost, None if speed is None else speed.prompt_us, alone=alone)
         return state.now.boot_ms - flow.awaits[1] < longest_ms
 
-    def _may_go(self, other: Tracked, first: Tracked) -> bool:
-        """Whether this tenant's turn is near enough."""
+    def _may_go(self, other: Tracked, first: Tracked, boot: str) -> bool:
+        """Whether this tenant's turn is near enough, by what it would be charged there."""
         state, tier = self._state, first.record.tier
-        own = state.accounts.of(tier, other.record.tenant)
+        own, expected = state.accounts.of(tier, other.record.tenant), self.expected(other.record, boot)
+        cached = self._estimating.cached_of(other.record, 0 if expected is None else expected.tokens)
         return may_go_before(
             own.value,
-            step_of(self._estimating.charge_of(other.record), own.share),
+            step_of(self._estimating.charge_of(other.record, cached), own.share),
             least=state.accounts.of(tier, first.record.tenant).value,
             largest=self._largest.get(tier, 0),
         )

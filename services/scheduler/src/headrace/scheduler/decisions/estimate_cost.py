@@ -56,17 +56,18 @@ def rest_of(length: Length, said: int, cap: int | None) -> Length:
     return Length(mean, most if cap is None else max(mean, min(most, cap - said)))
 
 
-def expected_cost(record: RequestRecord, mean: int, weights: CostWeights) -> int:
-    """The charge at dispatch: the prompt's estimate, all uncached, and the mean answer, within its cap, in each choice."""
+def expected_cost(record: RequestRecord, mean: int, weights: CostWeights, *, cached: int = 0) -> int:
+    """The charge at dispatch: the prompt's estimate, with what is cached of it, and the mean answer, within its cap, in each
+    choice.
+    """
     cap = cap_of(record)
     answer = (mean if cap is None else min(mean, cap)) * max(1, record.choices)
-    return max(1, record.prompt_tokens * weights.prompt + answer * weights.completion)
+    return max(1, _prompt_cost(record.prompt_tokens, cached, weights) + answer * weights.completion)
 
 
 def spent_cost(usage: Usage, weights: CostWeights) -> int:
     """What the engine spent on an attempt that it began, as it was reported."""
-    cached = min(usage.cached_tokens, usage.prompt_tokens)
-    prompt = (usage.prompt_tokens - cached) * weights.prompt + cached * weights.cached
+    prompt = _prompt_cost(usage.prompt_tokens, usage.cached_tokens, weights)
     return max(1, prompt + usage.completion_tokens * weights.completion)
 
 
@@ -88,6 +89,15 @@ def is_told(usage: Usage) -> bool:
     return usage.prompt_tokens + usage.completion_tokens > 0
 
 
-def raised_charge(charge: int, tokens: int, prompt_tokens: int, weights: CostWeights) -> int:
-    """The charge of a running attempt, raised to what it has spent so far; never lowered before it ends."""
-    return max(charge, prompt_tokens * weights.prompt + tokens * weights.completion)
+def raised_charge(
+    charge: int, tokens: int, prompt_tokens: int, weights: CostWeights, *, cached: int = 0
+) -> int:
+    """The charge of a running attempt, raised to what it has spent so far, as far as that is known before the engine says how
+    much was `cached`; never lowered before it ends.
+    """
+    return max(charge, _prompt_cost(prompt_tokens, cached, weights) + tokens * weights.completion)
+
+
+def _prompt_cost(tokens: int, cached: int, weights: CostWeights) -> int:
+    cached = min(cached, tokens)
+    return (tokens - cached) * weights.prompt + cached * weights.cached

@@ -38,6 +38,7 @@ class HeldAttempt(Struct, eq=False):
     for it; None: none is. `reserved`: the tokens that ceilings are charged for it; None: nothing, or nobody knows how many.
     `spends`: the worker whose backend's ceilings are charged for it, and how many tokens; None: none are.
     `said`: tokens of the text that it goes on from; `tokens` are those that it has added.
+    `cached`: tokens of its prompt that it is charged for as cached; as many as there are where another owner charged it.
     `expected`: what its backend's cache was believed to have of its prompt; None: nothing.
     """
 
@@ -62,6 +63,7 @@ class HeldAttempt(Struct, eq=False):
     reserved: int | None = None
     spends: tuple[str, int] | None = None
     said: int = 0
+    cached: int = 0
     expected: Expected | None = None
 
 
