@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-num-queued-reqs", type=int, help="refuse a request when so many wait (default: never)")
     add("--busy-status", type=int, choices=(429, 503), default=503, help="the status of that refusal")
     add("--busy-retry-after", type=int, default=0, help="its Retry-After in seconds (default: none)")
+    add("--requests-per-minute", type=int, help="refuse more with 429, as a hosted API (default: never)")
     add(
         "--ignore-plain-disconnect",
         action="store_true",
@@ -84,8 +85,9 @@ def lengths_of(spelling: str | None) -> tuple[int, int] | None:
 
 
 def admission_of(arguments: argparse.Namespace) -> Admission:
-    """How many may wait."""
+    """How many may wait, and come."""
     return Admission(
+        per_minute=arguments.requests_per_minute,
         most_waiting=arguments.max_num_queued_reqs,
         status=arguments.busy_status,
         retry_after_s=arguments.busy_retry_after,

@@ -4,15 +4,18 @@ Invariant: a dead core holds no sequence, and admits none until it is alive agai
 """
 
 import asyncio
+import time
 from dataclasses import dataclass
+from math import ceil
 
 from headrace.devkit.engine.asks import Ask, Reading
 from headrace.devkit.engine.fault_plan import FaultPlan
 from headrace.devkit.engine.faults import Fault, FaultCounter, asked_fault
 from headrace.devkit.engine.live import Generation, StepLoop
 from headrace.devkit.engine.metrics import EngineMetrics
+from headrace.devkit.engine.per_minute import PerMinute
 from headrace.devkit.engine.profiles import Profile
-from headrace.devkit.engine.refusals import bad, busy, dead
+from headrace.devkit.engine.refusals import TOO_MANY_REQUESTS, bad, busy, dead
 from headrace.devkit.engine.sequences import Sequence
 from headrace.devkit.engine.stats import Stats
 from headrace.devkit.engine.stepper import Step, Stepper
@@ -20,9 +23,12 @@ from headrace.devkit.engine.stepper import Step, Stepper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """How many requests may wait (None: any number, as vLLM's default), and what the next one is told."""
+    """How many requests may wait (None: any number, as vLLM's default), and what the next one is told; and how many may come
+    in a minute, as at a hosted API (None: any number).
+    """
 
     most_waiting: int | None = None
+    per_minute: int | None = None
     status: int = 503
     retry_after_s: int = 0
 
@@ -33,6 +39,7 @@ class Core:
     def __init__(self, profile: Profile, reading: Reading, admission: Admission, scale: float) -> None:
         self.profile, self.reading, self._admission = profile, reading, admission
         self.stepper, self.metrics, self.counts = Stepper(profile), EngineMetrics(), Stats()
+        self._per_minute = None if admission.per_minute is None else PerMinute(admission.per_minute)
         self.plan, self._faults = FaultPlan(), FaultCounter()
         self._scale, self._loop = scale, StepLoop(self.stepper, self._observe, scale)
         self._revival: asyncio.TimerHandle | None = None
@@ -89,6 +96,8 @@ class Core:
         """Lets a sequence into the queue; `whole`: its caller waits for all of it. Raises EngineRefusal: dead, or full."""
         if not self.alive:
             raise dead()
+        if self._per_minute is not None and (waits_s := self._per_minute.waits_s(time.monotonic())):
+            raise busy(TOO_MANY_REQUESTS, ceil(waits_s))
         most = self._admission.most_waiting
         if most is not None and self.stepper.waiting >= most and self._full():
             self.metrics.rejected += 1

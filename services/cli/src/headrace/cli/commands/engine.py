@@ -61,6 +61,9 @@ Lengths = Annotated[str | None, typer.Option(help="FROM-TO: an answer's own leng
 MostQueued = Annotated[int | None, typer.Option(help="Refuse a request when so many wait; default: never.")]
 BusyStatus = Annotated[Busy, typer.Option(help="The status of that refusal.")]
 RetryAfter = Annotated[int, typer.Option(help="Its Retry-After in seconds; 0: none.")]
+MostPerMinute = Annotated[
+    int | None, typer.Option(help="Refuse more in a minute with 429, as a hosted API; default: never.")
+]
 Unnoticed = Annotated[
     bool, typer.Option("--ignore-plain-disconnect", help="Work on when the caller of a plain call leaves.")
 ]
@@ -86,6 +89,7 @@ def engine(
     max_num_queued_reqs: MostQueued = None,
     busy_status: BusyStatus = Busy.AS_VLLM,
     busy_retry_after: RetryAfter = 0,
+    requests_per_minute: MostPerMinute = None,
     ignore_plain_disconnect: Unnoticed = False,
     journal: JournalFile = None,
     table: AsTable = False,
@@ -101,7 +105,7 @@ def engine(
         "max-model-len": max_model_len, "scheduling-policy": scheduling_policy, "output-tokens": output_tokens,
         "no-prefix-caching": no_prefix_caching, "max-num-queued-reqs": max_num_queued_reqs,
         "busy-status": busy_status, "busy-retry-after": busy_retry_after, "journal": journal,
-        "ignore-plain-disconnect": ignore_plain_disconnect,
+        "requests-per-minute": requests_per_minute, "ignore-plain-disconnect": ignore_plain_disconnect,
     }  # fmt: skip
     arguments, port = list(_spelled(options)), port or free_port()
     understood(["--port", str(port), *arguments])
