@@ -40,17 +40,19 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.command("demo")(demo.demo)
+    app.command("demo", short_help="Prompts of three tenants, a real Kafka, a real model: live.")(demo.demo)
     app.add_typer(dev.commands(), name="dev")
     app.add_typer(topics.commands(), name="topics")
     app.add_typer(pools.commands(), name="pools")
     app.add_typer(workers.commands(), name="workers")
     app.add_typer(queue.commands(), name="queue")
-    app.command("why")(why.why)
+    app.command("why", short_help="Ask a pool's owner why a request isn't running.")(why.why)
     app.add_typer(config.commands(), name="config")
     app.add_typer(policy.commands(), name="policy")
     app.add_typer(keys.commands(), name="keys")
-    app.command("simulate")(simulate.simulate)
+    app.command("simulate", short_help="Run a trace through the scheduler in virtual time.")(
+        simulate.simulate
+    )
     app.command("run")(run.run)
     app.command("version")(version.version)
     return app

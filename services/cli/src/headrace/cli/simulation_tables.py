@@ -20,15 +20,36 @@ class Shown(NamedTuple):
 
 
 def tables_of(summaries: Mapping[str, Summary]) -> Iterator[Shown]:
-    """Callers by tier and by tenant, then the pool with its policies side by side."""
-    yield Shown("Waits by tier", ("policy", "tier", *_WAITS), list(_by(summaries, tenants=False)))
-    if any(len(summary.tenants) > 1 for summary in summaries.values()):
-        yield Shown("Waits by tenant", ("policy", "tenant", *_WAITS), list(_by(summaries, tenants=True)))
-    pools = [_pool(summary) for summary in summaries.values()]
-    yield Shown("The pool", ("figure", *summaries), list(zip(_POOL, *pools, strict=True)))
+    """Callers by tier and by tenant, a table for each policy; then the pool with its policies side by side."""
+    for name, summary in summaries.items():
+        tiers = {**summary.tiers, "all": summary.all}
+        yield Shown(f"Waits by tier: {name}", ("tier", *_WAITS), list(_rows(tiers)))
+    for name, summary in summaries.items():
+        if len(summary.tenants) > 1:
+            busiest = sorted(summary.tenants.items(), key=lambda each: -(each[1].requests.mean or 0))
+            yield Shown(
+                f"Waits by tenant: {name}", ("tenant", *_WAITS), list(_rows(dict(busiest[:_MOST_TENANTS])))
+            )
+    for part in _side_by_side({name: _pool(summary) for name, summary in summaries.items()}):
+        yield Shown("The pool", ("figure", *part), list(zip(_POOL, *part.values(), strict=True)))
 
 
-_WAITS = ("requests", "wait p50", "p95", "p99", "on time")
+def _side_by_side(pools: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, tuple[str, ...]]]:
+    """As many at a time as a terminal has room for, and one at least."""
+    part: dict[str, tuple[str, ...]] = {}
+    left = room = _COLUMNS - max(map(len, _POOL)) - _APART
+    for name, figures in pools.items():
+        width = max(map(len, (name, *figures))) + _APART
+        if part and width > left:
+            yield part
+            part, left = {}, room
+        part[name] = figures
+        left -= width
+    yield part
+
+
+_COLUMNS, _APART = 80, 3
+_WAITS = ("requests", "wait p50, s", "p95, s", "p99, s", "on time")
 # A row each, since side by side they are 250 columns wide.
 _POOL = (
     "on time", "goodput of capacity", "slots busy", "idle while work waits", "engine queue p95",
@@ -37,12 +58,8 @@ _POOL = (
 )  # fmt: skip
 
 
-def _by(summaries: Mapping[str, Summary], *, tenants: bool) -> Iterator[tuple[str, ...]]:
-    for name, summary in summaries.items():
-        groups = summary.tenants if tenants else {**summary.tiers, "all": summary.all}
-        busiest = sorted(groups, key=lambda group: -(groups[group].requests.mean or 0))[:_MOST_TENANTS]
-        for group in busiest if tenants else groups:
-            yield (name, group, *_waits(groups[group]))
+def _rows(groups: Mapping[str, Group]) -> Iterator[tuple[str, ...]]:
+    return ((name, *_waits(group)) for name, group in groups.items())
 
 
 def _waits(group: Group) -> tuple[str, ...]:
@@ -77,7 +94,10 @@ def _percent(mean: Mean) -> str:
 def _seconds(mean: Mean) -> str:
     if mean.mean is None or mean.within is None:
         return "-"
-    return f"{mean.mean / 1000:.2f} s" + (f" ±{mean.within / 1000:.2f}" if mean.within else "")
+    decimals = 2 if mean.mean < 10_000 else 1
+    return f"{mean.mean / 1000:.{decimals}f}" + (
+        f" ±{mean.within / 1000:.{decimals}f}" if mean.within else ""
+    )
 
 
 def _units(micro: int | None) -> str:

@@ -21,8 +21,10 @@ Slots = Annotated[int, typer.Option(help="Requests that run at once.")]
 def commands() -> typer.Typer:
     """The group `dev`."""
     app = typer.Typer(help="For developers: a broker, an engine, everything.", no_args_is_help=True)
-    for command in (up, kafka, model, engine, schemas):
+    for command in (up, kafka, model):
         app.command(command.__name__)(command)
+    app.command("engine", short_help="Run an engine without a model until Ctrl-C; prints its URL.")(engine)
+    app.command("schemas")(schemas)
     return app
 
 

@@ -115,7 +115,3 @@ def _look(logs: Logs, pool: str) -> list[Holds]:
 def _named(pool: str, tier: str | None, tenant: str | None) -> str:
     of_tier = "" if tier is None else f"{tier} of "
     return f"{of_tier}{pool}" if tenant is None else f"{tenant} in {of_tier}{pool}"
-
-
-FREEZING = (freeze, thaw, frozen)
-"""The commands."""

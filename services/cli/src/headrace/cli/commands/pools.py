@@ -27,7 +27,7 @@ def commands() -> typer.Typer:
     """The group `pools`."""
     app = typer.Typer(help="Who is in charge of each pool.", no_args_is_help=True)
     app.command("show")(show)
-    app.command("move")(move)
+    app.command("move", short_help="Let another scheduler replica take a pool over.")(move)
     return app
 
 

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from headrace.cli.commands.cancelling import cancel
-from headrace.cli.commands.freezing import FREEZING
+from headrace.cli.commands.freezing import freeze, frozen, thaw
 from headrace.cli.commands.moving import move
 from headrace.cli.commands.reprioritising import reprioritise
 from headrace.cli.found_requests import show_found, summary_of
@@ -42,8 +42,13 @@ from headrace.contracts.selections import MOST_FOUND, Find
 def commands() -> typer.Typer:
     """The group `queue`."""
     app = typer.Typer(help="What waits and runs in a pool.", no_args_is_help=True)
-    for command in (ls, cancel, reprioritise, move, *FREEZING):
-        app.command(command.__name__)(command)
+    app.command("ls", short_help="Count what waits and runs, and name the oldest of it.")(ls)
+    app.command("cancel", short_help="End requests.")(cancel)
+    app.command("reprioritise", short_help="Give requests another priority.")(reprioritise)
+    app.command("move", short_help="Let requests go to another pool.")(move)
+    app.command("freeze", short_help="Hold back a tenant, a tier, or the whole pool.")(freeze)
+    app.command("thaw", short_help="Let those go on who were held back.")(thaw)
+    app.command("frozen")(frozen)
     return app
 
 

@@ -127,7 +127,7 @@ def _entrants(course: Course, names: str | None, against: Path | None) -> dict[s
         other = load_policy(against)
         if missing := [tier for tier in course.policy.tiers if tier not in other.tiers]:
             raise Trouble(f"{against} has no tier {missing[0]}, which the trace's requests may be of")
-        entrants[f"headrace, {against}"] = headrace(other, _pool_of(other, course.pool))
+        entrants[f"headrace, {against.name}"] = headrace(other, _pool_of(other, course.pool))
     return entrants
 
 

@@ -26,8 +26,9 @@ WorkerName = Annotated[str, typer.Argument(help="The worker's name, as `headrace
 def commands() -> typer.Typer:
     """The group `workers`."""
     app = typer.Typer(help="Who serves each pool.", no_args_is_help=True)
-    for command in (show, drain, undrain):
-        app.command(command.__name__)(command)
+    app.command("show", short_help="Print each worker, its slots and what it holds.")(show)
+    app.command("drain", short_help="Take a worker out of service once it has ended what runs.")(drain)
+    app.command("undrain")(undrain)
     return app
 
 
