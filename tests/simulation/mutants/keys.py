@@ -148,12 +148,12 @@ KEYS = (
         "spilled in no order of keys",
         "what is next by the counters is read again first",
         what_is_spilled_comes_in_no_order_of_keys,
-        "test_spilling::test_keys_that_take_turns_fill_no_memory_with_what_is_not_next",
+        "test_spilling_bounds::test_keys_that_take_turns_fill_no_memory_with_what_is_not_next",
     ),
     Mutant(
         "a turn that moves makes nobody read",
         "whose turn has come by a settlement is read again",
         a_turn_that_moves_makes_nobody_read,
-        "test_spilling::test_a_key_whose_turn_comes_by_a_settlement_is_read_again",
+        "test_spilling_order::test_a_key_whose_turn_comes_by_a_settlement_is_read_again",
     ),
 )

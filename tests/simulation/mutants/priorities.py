@@ -21,7 +21,9 @@ from headrace.scheduler.state.tenant_queue import FlowQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
 from tests.simulation.mutants.mutant import Mutant, Patches
 
-_TESTS = "test_reprioritising::test_"
+_QUEUE_REORDERS = "test_queue_reorders::test_"
+_REPRIORITISING = "test_reprioritising::test_"
+_WHICH_PRIORITY = "test_which_priority::test_"
 _OUTLIVES = "an_operators_new_priority_outlives_its_owner"
 
 
@@ -104,31 +106,31 @@ PRIORITIES = (
         "of two orders of new priorities the older counts",
         "of the orders that mean a request the newest counts",
         the_oldest_counts,
-        _TESTS + "who_forgets_what_is_needless_says_the_same",
+        _WHICH_PRIORITY + "who_forgets_what_is_needless_says_the_same",
     ),
     Mutant(
         "an order of new priorities means newer requests too",
         "an order means what stands before the ends that it names",
         mean_newer_ones_too,
-        _TESTS + "what_came_later_is_not_meant_and_another_tenant_feels_nothing",
+        _REPRIORITISING + "what_came_later_is_not_meant_and_another_tenant_feels_nothing",
     ),
     Mutant(
         "a request counts at its old place, too",
         "an entry of a heap counts only where its request stands now",
         the_old_place_counts,
-        _TESTS + "what_waits_is_picked_by_its_newest_priority_wherever_it_is_kept",
+        _QUEUE_REORDERS + "what_waits_is_picked_by_its_newest_priority_wherever_it_is_kept",
     ),
     Mutant(
         "what is read after an order keeps its own priority",
         "each request that an order means gets its priority, whenever it is read",
         what_is_read_later_keeps_its_own,
-        _TESTS + "what_stands_unread_behind_a_full_window_gets_it_as_it_is_read",
+        _REPRIORITISING + "what_stands_unread_behind_a_full_window_gets_it_as_it_is_read",
     ),
     Mutant(
         "what is spilled keeps its own priority",
         "each request that an order means gets its priority, wherever it is kept",
         spilled_ones_stay_where_they_are,
-        _TESTS + "a_request_that_is_spilled_keeps_its_new_place_when_its_payload_comes",
+        _REPRIORITISING + "a_request_that_is_spilled_keeps_its_new_place_when_its_payload_comes",
     ),
     Mutant(
         "an order of new priorities is forgotten once it is obeyed",

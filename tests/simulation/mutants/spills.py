@@ -19,9 +19,12 @@ from headrace.scheduler.state.tenant_queue import Waiting
 from headrace.scheduler.state.tracked import Tracked
 from tests.simulation.mutants.mutant import Mutant, Patches
 
-_HERE = "test_spilling::test_"
-_TURN = f"{_HERE}a_payload_on_its_way_holds_up_no_other_tenant_and_its_tenant_keeps_its_turn"
-_RUNS = f"{_HERE}every_spilled_request_runs_once_in_its_order_with_its_own_payload_and_trace"
+_SPILLING_BOUNDS = "test_spilling_bounds::test_"
+_SPILLING_ENDS = "test_spilling_ends::test_"
+_SPILLING_ORDER = "test_spilling_order::test_"
+_SPILLING_READ_AGAIN = "test_spilling_read_again::test_"
+_TURN = _SPILLING_ORDER + "a_payload_on_its_way_holds_up_no_other_tenant_and_its_tenant_keeps_its_turn"
+_RUNS = _SPILLING_ORDER + "every_spilled_request_runs_once_in_its_order_with_its_own_payload_and_trace"
 
 
 def all_is_kept_whole(patches: Patches) -> None:
@@ -165,25 +168,25 @@ SPILLS = (
         "all is kept whole",
         "a tenant over its bound is spilled",
         all_is_kept_whole,
-        f"{_HERE}what_is_over_the_bound_keeps_no_payload_and_takes_no_room_in_the_window",
+        _SPILLING_BOUNDS + "what_is_over_the_bound_keeps_no_payload_and_takes_no_room_in_the_window",
     ),
     Mutant(
         "a window is anybody's",
         "nobody has more of a window than it leaves free",
         a_window_is_anybodys,
-        f"{_HERE}a_flood_leaves_as_much_of_the_window_as_it_has",
+        _SPILLING_BOUNDS + "a_flood_leaves_as_much_of_the_window_as_it_has",
     ),
     Mutant(
         "spilled counts in the window",
         "what is spilled takes no room",
         what_is_spilled_counts_in_the_window,
-        f"{_HERE}what_is_over_the_bound_keeps_no_payload_and_takes_no_room_in_the_window",
+        _SPILLING_BOUNDS + "what_is_over_the_bound_keeps_no_payload_and_takes_no_room_in_the_window",
     ),
     Mutant(
         "spilled counts as finished",
         "no checkpoint passes what is spilled",
         what_is_spilled_counts_as_finished,
-        f"{_HERE}no_checkpoint_passes_a_spilled_request_and_the_next_owner_reads_it_again",
+        _SPILLING_READ_AGAIN + "no_checkpoint_passes_a_spilled_request_and_the_next_owner_reads_it_again",
     ),
     Mutant("nobody reads again", "payloads are read again when their turn nears", nobody_reads_again, _RUNS),
     Mutant("looked at once", "who has less in memory is looked at again", it_is_looked_at_once, _RUNS),
@@ -191,25 +194,25 @@ SPILLS = (
         "any record will do",
         "what comes back is the record that was read",
         any_record_will_do,
-        f"{_HERE}what_comes_back_as_another_stops_the_pool",
+        _SPILLING_READ_AGAIN + "what_comes_back_as_another_stops_the_pool",
     ),
     Mutant(
         "no cancel of a spilled one",
         "a spilled request can be cancelled",
         a_spilled_request_cannot_be_cancelled,
-        f"{_HERE}a_spilled_request_is_cancelled_at_once_without_its_payload",
+        _SPILLING_ENDS + "a_spilled_request_is_cancelled_at_once_without_its_payload",
     ),
     Mutant(
         "time doesn't pass for it",
         "a spilled request expires in time",
         time_does_not_pass_for_it,
-        f"{_HERE}a_spilled_request_expires_at_its_time_without_its_payload",
+        _SPILLING_ENDS + "a_spilled_request_expires_at_its_time_without_its_payload",
     ),
     Mutant(
         "nobody knows that it waits",
         "a spilled request isn't taken twice",
         nobody_knows_that_it_waits,
-        f"{_HERE}a_spilled_request_that_is_written_again_is_a_duplicate",
+        _SPILLING_ENDS + "a_spilled_request_that_is_written_again_is_a_duplicate",
     ),
     Mutant(
         "a payload on its way stops the queue",
@@ -224,31 +227,32 @@ SPILLS = (
         "in memory first",
         "the order is the one without spilling",
         who_is_in_memory_goes_first,
-        f"{_HERE}what_goes_behind_a_spilled_request_is_spilled_too_and_what_goes_first_of_all_stays",
+        _SPILLING_ORDER
+        + "what_goes_behind_a_spilled_request_is_spilled_too_and_what_goes_first_of_all_stays",
     ),
     Mutant(
         "the last read first",
         "the first of what is spilled are read again first",
         the_least_urgent_is_read_first,
-        f"{_HERE}a_flood_that_is_worked_off_never_takes_more_than_its_bound",
+        _SPILLING_BOUNDS + "a_flood_that_is_worked_off_never_takes_more_than_its_bound",
     ),
     Mutant(
         "a letter without its bytes",
         "a dead letter holds the record's bytes",
         a_dead_letter_is_written_without_its_bytes,
-        f"{_HERE}a_spilled_request_that_must_be_dead_lettered_waits_for_its_bytes",
+        _SPILLING_ENDS + "a_spilled_request_that_must_be_dead_lettered_waits_for_its_bytes",
     ),
     Mutant(
         "its place isn't known",
         "what is spilled counts in positions",
         its_place_is_not_known,
-        f"{_HERE}a_spilled_request_knows_its_place_in_the_queue",
+        _SPILLING_ENDS + "a_spilled_request_knows_its_place_in_the_queue",
     ),
     Mutant(
         "metadata may fill memory",
         "metadata is bounded, too",
         metadata_may_fill_memory,
-        f"{_HERE}a_window_full_of_metadata_pauses_its_partition_and_is_read_again_below",
+        _SPILLING_BOUNDS + "a_window_full_of_metadata_pauses_its_partition_and_is_read_again_below",
     ),
     Mutant(
         "priorities are forgotten",

@@ -16,6 +16,7 @@ from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
+from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import POOL, WALL, World, place
@@ -33,6 +34,12 @@ class Case:
         if policy is not None:
             self.owner.setting = replace(self.owner.setting, policy=policy, window=Window())
         self.count = 0
+
+    @property
+    def core(self) -> PoolCore:
+        """The owner's."""
+        assert self.owner.core is not None
+        return self.owner.core
 
     def run(self, ms: int = 600) -> None:
         """Let time pass."""

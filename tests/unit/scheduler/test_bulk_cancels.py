@@ -1,14 +1,12 @@
 """An operator's cancel of many requests: it ends what is meant, wherever that is kept, and nothing that came after it."""
 
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
 
 from headrace.bus.messages import message_of
-from headrace.contracts.barriers import Barrier
 from headrace.contracts.commands import Cancel, CancelReason, Run
 from headrace.contracts.control import CancelMatching
 from headrace.contracts.failures import FailureKind
@@ -19,20 +17,11 @@ from headrace.contracts.selections import Selection, Stage
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import bulk_cancelling, carrying_out
 from headrace.scheduler.core.counted import Counted
-from headrace.scheduler.core.pool_core import PoolCore
 from tests.support.scheduler.case import Case
+from tests.support.scheduler.flood import Flood
+from tests.support.scheduler.orders import ends_now
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import place
-from tests.unit.scheduler.test_spilling import Flood
-
-
-def ends_now(case: Case) -> dict[str, dict[int, int]]:
-    """Before which offsets all stands that was accepted until now, as the CLI's barriers prove it."""
-    found: dict[str, dict[int, int]] = {}
-    for tier, number in product(case.owner.setting.policy.tiers, range(2)):
-        where = place(TopicKind.REQUESTS, number, tier)
-        found.setdefault(where.topic, {})[number] = case.world.append(message_of(where, Barrier()))
-    return found
 
 
 def cancel(case: Case, **fields: Any) -> int:
@@ -40,11 +29,6 @@ def cancel(case: Case, **fields: Any) -> int:
     selection = Selection(**{"stands_before": ends_now(case), **fields})
     order = CancelMatching(selection=selection, before_ms=case.world.now.wall_ms)
     return case.world.append(message_of(place(TopicKind.CONTROL), order))
-
-
-def core_of(case: Case) -> PoolCore:
-    assert case.owner.core is not None
-    return case.owner.core
 
 
 def ended(case: Case) -> set[str]:
@@ -64,7 +48,7 @@ def flooded(case: Case) -> list[RequestRecord]:
     """Ten of tenant a wait, of which the most are spilled."""
     made = [case.submit() for _ in range(10)]
     case.run()
-    assert len(core_of(case).state.spilled) > 0
+    assert len(case.core.state.spilled) > 0
     return made
 
 
@@ -81,16 +65,16 @@ def test_all_that_fit_and_are_older_end_whether_they_are_spilled_or_not(
     newer = case.submit()
     case.run(4_000)
     assert ended(case) == ids(meant)
-    assert all(record.id in core_of(case).state.tracked for record in (*others, newer))
-    assert not core_of(case).state.bulk_cancels
-    assert core_of(case).state.spilled.count_of_tier("batch") == 0
+    assert all(record.id in case.core.state.tracked for record in (*others, newer))
+    assert not case.core.state.bulk_cancels
+    assert case.core.state.spilled.count_of_tier("batch") == 0
 
 
 def test_a_step_ends_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_cancelling, "MOST_AT_ONCE", 2)
     monkeypatch.setattr(carrying_out, "_AT_ONCE", 2)
     case = Flood()
-    meant, core, most = flooded(case), core_of(case), 0
+    meant, core, most = flooded(case), case.core, 0
     right = core.step
 
     def step(*given: Any) -> Any:
@@ -113,10 +97,10 @@ def test_no_checkpoint_passes_the_order_before_all_that_it_means_has_its_end_in_
     case.world.out_until[results] = case.world.now_ms + 3_000
     stands = cancel(case)
     case.run(2_500)
-    assert core_of(case).state.control_to_keep() == stands
+    assert case.core.state.control_to_keep() == stands
     case.run(4_000)
     assert ended(case) == ids(meant)
-    assert core_of(case).state.control_to_keep() == core_of(case).state.control_read > stands
+    assert case.core.state.control_to_keep() == case.core.state.control_read > stands
 
 
 def test_a_successor_reads_the_order_again_ends_the_rest_and_nothing_newer() -> None:
@@ -131,8 +115,8 @@ def test_a_successor_reads_the_order_again_ends_the_rest_and_nothing_newer() -> 
     newer = case.submit()
     case.run(12_000)
     assert ended(case) == ids(meant)
-    assert newer.id in core_of(case).state.tracked
-    assert not core_of(case).state.bulk_cancels
+    assert newer.id in case.core.state.tracked
+    assert not case.core.state.bulk_cancels
 
 
 def test_what_runs_is_left_alone_unless_it_is_meant_and_stopped_at_its_worker_then() -> None:
@@ -149,12 +133,12 @@ def test_what_runs_is_left_alone_unless_it_is_meant_and_stopped_at_its_worker_th
     assert {(c.id, c.reason) for c in case.commands(Cancel)} == {
         (record.id, CancelReason.OPERATOR) for record in held
     }
-    assert len(core_of(case).state.bulk_cancels) == 1
+    assert len(case.core.state.bulk_cancels) == 1
     for run in case.commands(Run):
         case.finish(run)
         case.answer(run, Verdict.DONE, status=Status.CANCELLED)
     case.run(2_000)
-    assert not core_of(case).state.bulk_cancels
+    assert not case.core.state.bulk_cancels
 
 
 def test_what_stands_unread_in_the_log_is_ended_when_it_is_read_and_never_runs() -> None:
@@ -164,11 +148,11 @@ def test_what_stands_unread_in_the_log_is_ended_when_it_is_read_and_never_runs()
     case.owner.stalled[where] = case.world.now_ms + 3_000
     stands = cancel(case)
     case.run(2_500)
-    assert core_of(case).state.control_to_keep() == stands
+    assert case.core.state.control_to_keep() == stands
     case.run(2_500)
     assert ended(case) == {record.id}
     assert case.commands(Run) == []
-    assert not core_of(case).state.bulk_cancels
+    assert not case.core.state.bulk_cancels
 
 
 def test_an_order_that_waits_for_a_log_holds_up_no_other() -> None:
@@ -180,7 +164,7 @@ def test_an_order_that_waits_for_a_log_holds_up_no_other() -> None:
     cancel(case, tier="interactive")
     case.run(2_500)
     assert ended(case) == {read.id}
-    assert core_of(case).state.control_to_keep() == first
+    assert case.core.state.control_to_keep() == first
     case.run(4_000)
     assert ended(case) == {read.id, unread.id}
 
@@ -196,8 +180,8 @@ def test_it_means_what_stands_before_its_ends_whatever_clocks_say() -> None:
         newer = [case.submit(accepted_ms=wall_ms) for _ in range(6)]
         case.run(4_000)
         assert ended(case) == ids(meant)
-        assert all(record.id in core_of(case).state.tracked for record in newer)
-        assert not core_of(case).state.bulk_cancels
+        assert all(record.id in case.core.state.tracked for record in newer)
+        assert not case.core.state.bulk_cancels
 
 
 def test_an_order_of_an_older_writer_goes_by_its_instant() -> None:
@@ -209,7 +193,7 @@ def test_an_order_of_an_older_writer_goes_by_its_instant() -> None:
     newer = case.submit()
     case.run(4_000)
     assert ended(case) == ids(meant)
-    assert newer.id in core_of(case).state.tracked
+    assert newer.id in case.core.state.tracked
 
 
 def test_an_order_that_names_an_end_beyond_its_log_is_over_all_the_same() -> None:
@@ -219,7 +203,7 @@ def test_an_order_that_names_an_end_beyond_its_log_is_over_all_the_same() -> Non
     cancel(case, stands_before={topic: {0: 10**12, 1: 10**12, 9: 1}, "unknown": {0: 10**12}})
     case.run(4_000)
     assert ended(case) == ids(meant)
-    assert not core_of(case).state.bulk_cancels
+    assert not case.core.state.bulk_cancels
 
 
 @pytest.mark.parametrize(
@@ -239,5 +223,5 @@ def test_an_order_that_means_nobody_is_over_at_once(
     case.world.append(message_of(place(TopicKind.CONTROL), spoil(order)))
     case.run(1_500)
     assert case.results() == []
-    assert not core_of(case).state.bulk_cancels
-    assert core_of(case).state.tracked.look(meant[0].id) is not None
+    assert not case.core.state.bulk_cancels
+    assert case.core.state.tracked.look(meant[0].id) is not None

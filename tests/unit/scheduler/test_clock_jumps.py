@@ -14,9 +14,6 @@ from headrace.scheduler.state.recent import ByMinute
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import WALL
-from tests.unit.scheduler.test_core_cases import case
-
-__all__ = ["case"]
 
 HOUR_MS = 3_600_000
 JUMPS = pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])

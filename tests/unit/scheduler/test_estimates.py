@@ -22,7 +22,6 @@ from headrace.scheduler.state.tracked import Phase
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
 from tests.support.scheduler.queue_alone import UNIT, queue_of, request
-from tests.unit.scheduler.test_core_cases import case  # noqa: F401 the fixture
 
 COSTS = st.integers(0, 10**12)
 RATES = st.integers(1, 10**9)
@@ -146,7 +145,7 @@ def test_a_pool_that_works_on_is_not_measured_over_more_than_the_window() -> Non
     assert 29_000 <= served.busy_ms <= 30_000
 
 
-def asked(case: Case, request_id: str) -> Answer:  # noqa: F811
+def asked(case: Case, request_id: str) -> Answer:
     query = Query(id=request_id, nonce="n", gateway=0)
     case.world.append(message_of(place(TopicKind.CONTROL), query))
     case.run(200)
@@ -156,7 +155,7 @@ def asked(case: Case, request_id: str) -> Answer:  # noqa: F811
     return found
 
 
-def test_a_queued_request_is_told_its_place_and_when_it_starts_by_what_was_settled(case: Case) -> None:  # noqa: F811
+def test_a_queued_request_is_told_its_place_and_when_it_starts_by_what_was_settled(case: Case) -> None:
     waiting = [case.submit() for _ in range(9)]
     case.run(300)
     assert asked(case, waiting[-1].id).estimated_wait_ms is None

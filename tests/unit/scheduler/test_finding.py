@@ -17,8 +17,8 @@ from headrace.scheduler.core import finding
 from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
 from headrace.scheduler.state.sorted_runs import Pair, SortedPairs
 from tests.support.scheduler.case import Case
+from tests.support.scheduler.flood import Flood
 from tests.support.scheduler.pure import place
-from tests.unit.scheduler.test_spilling import Flood
 
 FACTS = Facts("req_abc", "a", "batch", "m", 1_000, Stage.QUEUED, Origin("t", 3, 7))
 

@@ -1,4 +1,4 @@
-"""Why a request waits, as its pool's owner tells it: each gate once, each where it is really closed; and quotes."""
+"""Why a request waits, as its pool's owner tells it: each gate once, each where it is really closed."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headrace.bus.messages import Message, message_of
-from headrace.contracts.codec import decode, find_header
+from headrace.bus.messages import message_of
 from headrace.contracts.commands import Run
 from headrace.contracts.control import Query
 from headrace.contracts.explanations import (
@@ -15,94 +14,23 @@ from headrace.contracts.explanations import (
     Ahead,
     Closed,
     Gate,
-    LengthFrom,
-    Misses,
-    Quote,
-    RateFrom,
     Why,
 )
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.partitions import partition_of
-from headrace.contracts.policy import Policy
-from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Gauges
-from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Failure, Payload, Times, Usage
-from headrace.scheduler.core.pool_core import PoolCore
+from headrace.contracts.values import Failure
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.decisions.which_gate_is_closed import Gates, Slots, which_gates
 from headrace.scheduler.state.frozen import Hold
 from headrace.scheduler.state.suspects import Apart
 from headrace.scheduler.state.tracked import Phase
-from tests.support.scheduler.case import BOOT, KEY, Case
-from tests.support.scheduler.pure import POOL, place, policy
-
-
-def core_of(case: Case) -> PoolCore:
-    assert case.owner.core is not None
-    return case.owner.core
-
-
-def request(case: Case, tenant: str = "a", tier: str = "batch", **more: Any) -> RequestRecord:
-    """One that stands in no log yet."""
-    case.count += 1
-    wall, partition = case.world.now.wall_ms, partition_of(tenant, 2)
-    made = mint_request_id(
-        KEY, tenant=tenant, pool=POOL, tier=tier, partition=partition, wall_ms=wall,
-        random=case.count.to_bytes(10, "big"),
-    )  # fmt: skip
-    fields = {"accepted_ms": wall, "max_tokens": 1, **more}
-    return RequestRecord(
-        id=made, tenant=tenant, pool=POOL, tier=tier, partition=partition, model="m", route="/r",
-        payload=Payload(size=2), gateway=0, **fields,
-    )  # fmt: skip
-
-
-def submit(case: Case, tenant: str = "a", tier: str = "batch", **more: Any) -> RequestRecord:
-    record = request(case, tenant, tier, **more)
-    message = message_of(place(TopicKind.REQUESTS, record.partition, tier), record)
-    case.world.append(Message(message.topic, message.partition, b"{}", message.headers))
-    return record
-
-
-def asked(case: Case, query: Query) -> Answer:
-    """The answer that came over the log."""
-    case.world.append(message_of(place(TopicKind.CONTROL), query))
-    for _ in range(10):
-        case.run(50)
-        for found in case.world.records(TopicKind.REPLIES):
-            if isinstance(found, Answer) and found.nonce == query.nonce:
-                return found
-    raise AssertionError("no answer within half a second")
-
-
-def why(case: Case, request_id: str) -> Why:
-    answer = asked(case, Query(id=request_id, nonce=f"why-{case.world.now_ms}", gateway=0, why=True))
-    assert answer.why is not None
-    return answer.why
-
-
-def why_at_once(case: Case, request_id: str) -> Why:
-    """The same as things stand for this moment only, without a step of the owner in between."""
-    core, query = core_of(case), Query(id=request_id, nonce="n", gateway=0, why=True)
-    core.state.out.sends.clear()
-    core._control._answering.answer(query)
-    [sent] = core.state.out.sends
-    found: Why = decode(TopicKind.REPLIES, find_header(sent.message.headers)).why
-    return found
-
-
-def started(made_policy: Policy | None = None, limit: int = 4, **report: Any) -> Case:
-    case = Case(made_policy or policy())
-    case.run()
-    case.report(limit, **report)
-    case.run(100)
-    return case
+from tests.support.scheduler.asking import asked, started, submit, why, why_at_once
+from tests.support.scheduler.case import BOOT, Case
+from tests.support.scheduler.pure import place, policy
 
 
 def test_full_slots_and_who_is_ahead_are_told_with_the_limit_and_what_is_taken() -> None:
@@ -127,7 +55,7 @@ def test_who_is_frozen_goes_before_nobody() -> None:
     found = why(case, mine[-1].id).ahead
     assert found is not None
     assert (found.own, found.others, found.tiers) == (1, 1, {"batch": 2, "interactive": 1})
-    holds = core_of(case).state.queue.frozen.holds
+    holds = case.core.state.queue.frozen.holds
     holds |= {Hold(None, "b"), Hold("interactive", None)}
     assert why_at_once(case, mine[-1].id).ahead == Ahead(own=1, tiers={"batch": 1}, cost=2)
 
@@ -161,7 +89,7 @@ def test_a_new_owner_that_still_asks_workers_says_so() -> None:
     case.report(epoch=0)
     record = submit(case)
     case.run(900)
-    assert not core_of(case).state.open
+    assert not case.core.state.open
     answer = asked(case, Query(id=record.id, nonce="r", gateway=0, why=True))
     assert (answer.known, answer.status) == (False, None), "a worker may run it"
     assert answer.why == Why(closed=(Closed(gate=Gate.RECOVERING),))
@@ -180,7 +108,7 @@ def test_an_owner_that_gives_its_pool_up_says_so() -> None:
     case = started(limit=1)
     waiting = [submit(case) for _ in range(2)]
     case.run(200)
-    core_of(case).leave()
+    case.core.leave()
     assert why_at_once(case, waiting[1].id).closed[0] == Closed(gate=Gate.LEAVING)
 
 
@@ -188,7 +116,7 @@ def test_commands_that_kafka_does_not_take_are_a_gate() -> None:
     case = started(limit=1)
     waiting = [submit(case) for _ in range(2)]
     case.run(200)
-    core = core_of(case)
+    core = case.core
     core._commands.breathless_until_ms = core.state.now.boot_ms + 50
     assert why_at_once(case, waiting[1].id).closed[0] == Closed(gate=Gate.COMMANDS_STALLED)
 
@@ -203,10 +131,10 @@ def test_a_request_that_waits_for_its_next_try_is_told_when_that_is() -> None:
             failure=Failure(kind=FailureKind.BACKEND_ERROR, retry_after_ms=4_000),
         )  # fmt: skip
         case.run(50)
-        if core_of(case).state.tracked[record.id].phase is Phase.DELAYED:
+        if case.core.state.tracked[record.id].phase is Phase.DELAYED:
             break
     found = why(case, record.id)
-    due_ms = core_of(case).state.tracked[record.id].due_boot_ms
+    due_ms = case.core.state.tracked[record.id].due_boot_ms
     wall_ms = due_ms + case.world.now.wall_ms - case.world.now.boot_ms
     assert found.closed == (Closed(gate=Gate.RETRY_WAIT, until_ms=wall_ms),)
     assert wall_ms > case.world.now.wall_ms
@@ -216,7 +144,7 @@ def test_a_suspect_waits_for_its_trial() -> None:
     case = started(limit=1)
     waiting = [submit(case) for _ in range(2)]
     case.run(200)
-    state = core_of(case).state
+    state = case.core.state
     state.queue.take(state.tracked[waiting[1].id], Phase.DELAYED)
     state.suspects.join(waiting[1].id, "death")
     assert Closed(gate=Gate.SUSPECT) in why_at_once(case, waiting[1].id).closed
@@ -226,7 +154,7 @@ def test_the_only_worker_set_apart_for_suspects_is_a_gate() -> None:
     case = started(limit=1)
     waiting = [submit(case) for _ in range(2)]
     case.run(200)
-    state = core_of(case).state
+    state = case.core.state
     state.suspects.apart = Apart(BOOT, state.now.boot_ms)
     assert why_at_once(case, waiting[1].id).closed == (Closed(gate=Gate.SET_APART),)
 
@@ -235,9 +163,9 @@ def test_what_an_engine_was_found_to_hold_binds_before_what_its_operator_allows(
     case = started(limit=2)
     waiting = [submit(case) for _ in range(3)]
     case.run(200)
-    limits = core_of(case).state.limits[BOOT]
+    limits = case.core.state.limits[BOOT]
     limits.requests = replace(limits.requests, limit=1)
-    worker = core_of(case).state.workers.live["w"]
+    worker = case.core.state.workers.live["w"]
     worker.report = msgspec.structs.replace(worker.report, limit=64)
     assert why_at_once(case, waiting[2].id).closed == (Closed(gate=Gate.BACKEND_LIMIT, limit=1, used=2),)
 
@@ -284,9 +212,9 @@ def test_a_spilled_request_knows_its_place_and_waits_until_it_is_read_again() ->
     waiting = [submit(case) for _ in range(10)]
     case.run(300)
     last = waiting[-1].id
-    assert last in core_of(case).state.spilled
+    assert last in case.core.state.spilled
     assert why(case, last).ahead == Ahead(own=9, tiers={"batch": 9}, cost=18)
-    assert last in core_of(case).state.spilled, "asking brings nothing into memory"
+    assert last in case.core.state.spilled, "asking brings nothing into memory"
     case.report(6)
     seen = set()
     for _ in range(8):
@@ -336,104 +264,3 @@ FULL = Slots(limit=4, held=4)
 )
 def test_a_gate_is_told_when_it_is_closed_and_never_else(closing: Gates, gates: list[Gate]) -> None:
     assert [each.gate for each in which_gates(closing)] == gates
-
-
-def quoted(case: Case, record: RequestRecord, *tiers: str) -> Answer:
-    quote = Quote(request=record, tiers=tiers or (record.tier,))
-    return asked(case, Query(id=record.id, nonce=f"quote-{case.world.now_ms}", gateway=0, quote=quote))
-
-
-def finish(case: Case, number: int, **more: Any) -> None:
-    """So many of what runs end well, after a second."""
-    for run in case.commands(Run)[:number]:
-        wall_ms = case.world.now.wall_ms
-        times = Times(started_ms=wall_ms - 1_000, first_token_ms=wall_ms - 900, finished_ms=wall_ms)
-        usage = Usage(prompt_tokens=5, completion_tokens=11)
-        fields = {"usage": usage, "times": times, "started": True, **more}
-        case.answer(run, Verdict.DONE, status=Status.SUCCEEDED, **fields)
-
-
-def test_a_quote_of_an_idle_pool_starts_at_once_and_leaves_nothing_behind() -> None:
-    case = started()
-    record = request(case, prompt_tokens=100, max_tokens=10)
-    state = core_of(case).state
-    before = (len(state.tracked), dict(state.accounts.tiers["batch"].tenants), state.queue.backlog_of_all())
-    [offer] = quoted(case, record).offers
-    assert (offer.tier, offer.wait_ms, offer.feasible, offer.misses) == ("batch", 0, True, None)
-    assert offer.why.basis is not None
-    assert offer.why.basis.cost == 100 + 2 * 10
-    assert (offer.why.basis.length_from, offer.why.basis.max_tokens) == (LengthFrom.MAX_TOKENS, 10)
-    assert (
-        len(state.tracked),
-        dict(state.accounts.tiers["batch"].tenants),
-        state.queue.backlog_of_all(),
-    ) == before
-    assert case.results() == []
-
-
-def test_a_quote_behind_a_full_pool_waits_as_a_request_would_and_says_what_it_would_miss() -> None:
-    case = started(limit=8)
-    for _ in range(40):
-        submit(case, max_tokens=None)
-    case.run(2_000)
-    behind = request(case, max_tokens=None)
-    [unknown] = quoted(case, behind).offers
-    assert (unknown.wait_ms, unknown.feasible) == (None, None), "nothing was served yet"
-    finish(case, 8)
-    case.run(100)
-    wall_ms = case.world.now.wall_ms
-    last = submit(case, max_tokens=None)
-    case.run(100)
-    real = asked(case, Query(id=last.id, nonce="real", gateway=0))
-    [offer] = quoted(case, request(case, max_tokens=None)).offers
-    assert real.estimated_wait_ms is not None
-    assert offer.wait_ms is not None
-    assert offer.wait_ms > real.estimated_wait_ms > 0
-    assert offer.feasible is True
-    assert offer.why.ahead is not None
-    assert (offer.why.ahead.own, real.position) == (25, 24)
-    soon, late = (
-        quoted(case, request(case, max_tokens=None, start_by_ms=wall_ms + 2_000, priority=priority)).offers[0]
-        for priority in (0, -1)
-    )
-    assert soon.why.ahead is not None
-    assert (soon.feasible, soon.why.ahead.own) == (True, 0), "the earliest deadline goes first"
-    assert (late.feasible, late.misses) == (False, Misses.QUEUE_TIMEOUT)
-    [late] = quoted(case, request(case, max_tokens=None, finish_by_ms=wall_ms + 1_000)).offers
-    assert (late.feasible, late.misses) == (False, Misses.DEADLINE)
-
-
-def test_a_quote_compares_tiers_and_leaves_out_those_that_the_owner_does_not_know() -> None:
-    case = started(limit=1)
-    for _ in range(20):
-        submit(case)
-    case.run(500)
-    record = request(case, start_by_ms=case.world.now.wall_ms + 24 * 3_600_000)
-    offers = quoted(case, record, "batch", "nowhere", "interactive").offers
-    assert [offer.tier for offer in offers] == ["batch", "interactive"]
-    batch, interactive = (offer.why.ahead for offer in offers)
-    assert batch is not None
-    assert interactive is not None
-    assert batch.tiers == {"batch": 19}
-    assert interactive.own == 0
-    assert sum(interactive.tiers.values()) <= 1, "a tier that comes now is before a tier that was served"
-
-
-def test_the_basis_says_where_length_and_rate_come_from() -> None:
-    case = started(limit=32)
-    for _ in range(34):
-        submit(case, max_tokens=None, prompt_tokens=5)
-    case.run(500)
-    first = quoted(case, request(case, max_tokens=None)).offers[0].why.basis
-    assert first is not None
-    assert (first.length_from, first.answers, first.rate_from) == (LengthFrom.DEFAULT, 0, RateFrom.NOTHING)
-    finish(case, 30)
-    case.run(200)
-    second = quoted(case, request(case, max_tokens=None)).offers[0].why.basis
-    assert second is not None
-    assert (second.length_from, second.answers, second.answer_tokens) == (LengthFrom.TENANT, 30, 11)
-    assert second.rate_from is RateFrom.SERVED
-    assert second.takes_ms is not None
-    other = quoted(case, request(case, "b", max_tokens=None)).offers[0].why.basis
-    assert other is not None
-    assert (other.length_from, other.rate_from) == (LengthFrom.MODEL, RateFrom.SHARE)
