@@ -5,6 +5,7 @@ from typing import Any
 from headrace.contracts.checkpoints import StateRecord
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin
+from headrace.scheduler.core import rerouting
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.control_log import ControlLog
 from headrace.scheduler.core.falling_back import FallingBack
@@ -14,6 +15,7 @@ from headrace.scheduler.decisions import may_reroute, which_fallback
 from headrace.scheduler.decisions.which_fallback import There
 from headrace.scheduler.state import rerouted
 from headrace.scheduler.state.elsewhere import Elsewhere
+from headrace.scheduler.state.on_its_way import OnItsWay
 from headrace.scheduler.state.pending import Cancels
 from headrace.scheduler.state.rerouted import Reroute, Rerouted
 from headrace.scheduler.state.tracked import Tracked
@@ -93,6 +95,14 @@ def a_cancel_is_looked_for_where_its_id_says(patches: Patches) -> None:
 
 def passed_on_for_ever(patches: Patches) -> None:
     patches.set(may_reroute, "MOST_HOPS", 10**9)
+
+
+def cancels_go_round_for_ever(patches: Patches) -> None:
+    patches.set(rerouting, "may_follow", lambda _hop: True)
+
+
+def a_deleted_log_is_tried_for_ever(patches: Patches) -> None:
+    patches.set(OnItsWay, "is_refused_for_good", lambda *_, **__: False)
 
 
 def it_waits_as_long_there(patches: Patches) -> None:
@@ -246,5 +256,17 @@ REROUTES = (
         "each request is looked at before it can be released",
         looked_at_only_after_it_was_released,
         "test_fallbacks::test_what_is_too_long_goes_before_a_worker_gets_it",
+    ),
+    Mutant(
+        "cancels go round for ever",
+        "a cancel follows its request, and goes no further than that may",
+        cancels_go_round_for_ever,
+        "test_passed_on_in_circles::test_what_two_pools_send_to_each_other_goes_round_no_longer_than_a_request_would",
+    ),
+    Mutant(
+        "a deleted log is tried for ever",
+        "nothing waits for a log that is gone",
+        a_deleted_log_is_tried_for_ever,
+        "test_passed_on_in_circles::test_a_cancel_whose_pool_has_no_log_any_more_is_given_up_and_that_is_said_once",
     ),
 )

@@ -11,7 +11,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.restoring import read_state, restore
 from headrace.scheduler.core.setting import Setting
-from headrace.scheduler.core.step import Inputs
+from headrace.scheduler.core.step import Inputs, Notice
 from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.timings import Timings
 from tests.support.scheduler.pure import NAMES, POOL, Sender, World, policy
@@ -34,6 +34,7 @@ class SimScheduler:
         )
         self.core: PoolCore | None = None
         self.stopped: str | None = None
+        self.notices: list[Notice] = []
         self.answers_runs = True
         self._stand_by()
 
@@ -93,6 +94,7 @@ class SimScheduler:
         out = core.step(inputs, self.world.now)
         self.runs += out.read_again
         self.paused, self.stopped = out.paused, out.stop or self.stopped
+        self.notices += out.notices
         for send in out.sends:
             self.sender.send(send.message, send.token)
         if out.checkpoint:

@@ -115,6 +115,8 @@ class World:
         self.out_until: defaultdict[Place, int] = defaultdict(int)
         self.narrow: set[Place] = set()
         """Where every record is too large."""
+        self.deleted: set[Place] = set()
+        """Where there is no log any more."""
         self.producer_epochs: defaultdict[Place, int] = defaultdict(int)
         """By the log of checkpoints that a producer writes."""
         self.seen: defaultdict[str, int] = defaultdict(int)
@@ -169,6 +171,9 @@ class World:
             return True
         if parcel.arrives_ms > self.now_ms or self.out_until[parcel.message.place] > self.now_ms:
             return False
+        if parcel.message.place in self.deleted:
+            self._confirm(parcel, None, BusError("there is no such topic"))
+            return True
         if parcel.message.place in self.narrow:
             self._confirm(parcel, None, TooLargeError("too large"))
             return True

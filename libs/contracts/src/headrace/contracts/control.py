@@ -8,25 +8,29 @@ from headrace.contracts.selections import Find, Selection
 from headrace.contracts.values import Count, Mark, Name, Port16, Priority, TopicName, WallMs
 
 
-class CancelRequest(Struct, frozen=True, kw_only=True, tag="cancel_request"):
-    """A caller no longer wants this request. Applied exactly when the owner knows what became of it."""
+class CancelRequest(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="cancel_request"):
+    """A caller no longer wants this request. Applied exactly when the owner knows what became of it. `hop`: after the request
+    it has been passed on to so many other pools.
+    """
 
     id: Mark
     tenant: Name
     at_ms: WallMs
     reason: CancelReason = CancelReason.CALLER
+    hop: Count = 0
 
 
 class Query(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="query"):
     """Where is this request? Answered by the owner on `replies`, partition `gateway`, with the same `nonce`.
 
-    `why`: also, why isn't it running? `quote`, `find`: there is no such request; what would become of it, or which fit? An
-    owner that doesn't know these three fields answers without them.
+    `hop` is as in CancelRequest. `why`: also, why isn't it running? `quote`, `find`: there is no such request; what would
+    become of it, or which fit? An owner that doesn't know these three fields answers without them.
     """
 
     id: Mark
     nonce: Mark
     gateway: Port16
+    hop: Count = 0
     why: bool = False
     quote: Quote | None = None
     find: Find | None = None

@@ -22,7 +22,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.walking import facts_of
 from headrace.scheduler.decisions.does_it_fit import Facts
-from headrace.scheduler.decisions.may_reroute import may_reroute
+from headrace.scheduler.decisions.may_reroute import may_follow, may_reroute
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.state.rerouted import PassedOn, Reroute
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -40,6 +40,8 @@ class Rerouting:
     ) -> None:
         self._state, self._finishing = state, finishing
         self._returning, self._checkpoints = returning, checkpoints
+        self._deaf: set[str] = set()
+        """Pools whose `control` took no cancel, and an operator was told."""
 
     @property
     def under_way(self) -> bool:
@@ -95,18 +97,22 @@ class Rerouting:
         """It is in the other pool's log, or must be sent again."""
         state = self._state
         arrived = token.arrived(confirmation.offset, state.now.boot_ms)
+        refused = confirmation.error is not None and not confirmation.unknown
+        for_good = token.is_refused_for_good(state.now.boot_ms, refused=refused)
         if isinstance(token, PassedOn):
-            if arrived:
+            if arrived or for_good:
                 state.passed_on.pop(token.offset, None)
+                self._tell(token.to, deaf=for_good)
         elif state.reroutes.get(token.id) is token:
-            self._reroute_confirmed(token, confirmation)
+            self._reroute_confirmed(token, confirmation, refused=for_good)
 
     def passes_on(self, record: CancelRequest | Query, offset: int) -> bool:
         """Whether the request went to another pool, where this is sent now. `offset`: where it stands in `control`."""
         state = self._state
         to = state.rerouted.get(record.id)
-        if to is None or to not in state.setting.policy.pools:
+        if to is None or to not in state.setting.policy.pools or not may_follow(record.hop):
             return False
+        record = msgspec.structs.replace(record, hop=record.hop + 1)
         if isinstance(record, CancelRequest):
             state.passed_on[offset] = PassedOn(offset, record, to)
         else:
@@ -143,19 +149,27 @@ class Rerouting:
         )
         return message_of(place, there, tracked.value, trace=tracked.trace)
 
-    def _reroute_confirmed(self, reroute: Reroute, confirmation: Confirmation) -> None:
+    def _tell(self, pool: str, *, deaf: bool) -> None:
+        """Say it once, and again only once it has taken something in between."""
+        if deaf and pool not in self._deaf:
+            event = "cancels can't be passed on: the other pool's control topic takes nothing"
+            self._state.notice(event, warning=True, to=pool)
+        (self._deaf.add if deaf else self._deaf.discard)(pool)
+
+    def _reroute_confirmed(self, reroute: Reroute, confirmation: Confirmation, *, refused: bool) -> None:
         if confirmation.offset is not None:
             self._gone(reroute)
             return
         reroute.doubtful |= confirmation.unknown
-        if isinstance(confirmation.error, TooLargeError):
+        if isinstance(confirmation.error, TooLargeError) or (refused and not reroute.doubtful):
             self._give_up(reroute)
 
     def _gone(self, reroute: Reroute) -> None:
         """It stands in the other pool's log: finish it here, and pass on who wanted it cancelled meanwhile."""
         state = self._state
         for cancel in state.cancels.of(reroute.id):
-            state.passed_on[cancel.offset] = PassedOn(cancel.offset, cancel.request, reroute.to)
+            request = msgspec.structs.replace(cancel.request, hop=cancel.request.hop + 1)
+            state.passed_on[cancel.offset] = PassedOn(cancel.offset, request, reroute.to)
         self._finishing.finish(reroute.id, reroute.origin)
         piece = state.rerouted.add(reroute.id, reroute.to, state.minute)
         if piece is not None:

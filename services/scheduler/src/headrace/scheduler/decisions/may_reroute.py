@@ -13,3 +13,10 @@ def may_reroute(record: RequestRecord, to: str, pools: Collection[str], *, was_t
     """`pools`: those that the policy knows. `was_tried`: it was given to a worker before, or is now."""
     been_in = (*record.through, record.pool)
     return not was_tried and to in pools and to not in been_in and len(been_in) <= MOST_HOPS
+
+
+def may_follow(hop: int) -> bool:
+    """Whether a cancel or a question that has followed its request so often may follow it once more: the request itself went
+    no further, so an id that stands in two pools for each other sends nobody in circles.
+    """
+    return hop < MOST_HOPS
