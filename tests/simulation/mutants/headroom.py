@@ -10,11 +10,9 @@ from headrace.scheduler.state.wanted import Wanted
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _WHOLE = "test_headroom::test_whole_slots_that_a_tier_has_wanted_are_never_lent_and_are_there_at_once"
-_KEPT = "test_headroom::test_who_goes_on_later_is_stopped_rather_than_who_loses_a_little_less_text"
+_KEPT = "test_whom_to_preempt::test_who_goes_on_later_is_stopped_rather_than_who_loses_a_little_less_text"
 _PART = "test_headroom::test_a_tier_takes_its_part_back_and_leaves_the_others_theirs"
-_OFTEN = (
-    "test_simulate::test_what_was_stopped_too_often_to_be_stopped_again_comes_to_hold_no_slot_that_is_wanted"
-)
+_OFTEN = "test_simulate_contenders::test_what_was_stopped_too_often_to_be_stopped_again_comes_to_hold_no_slot_that_is_wanted"
 _URGENT = (
     "test_headroom::test_an_urgent_request_behind_full_slots_gets_the_slot_of_the_least_done_within_250_ms"
 )

@@ -237,13 +237,13 @@ REROUTES = (
         "a request goes where it waits as long",
         "a fallback shortens a wait, by more than going there takes",
         it_waits_as_long_there,
-        "test_fallbacks::test_who_would_wait_too_long_goes_where_the_wait_is_shorter",
+        "test_which_fallback::test_who_would_wait_too_long_goes_where_the_wait_is_shorter",
     ),
     Mutant(
         "who was sent to a fallback takes no room there",
         "those who go at once don't all find the same free place",
         who_was_sent_takes_no_room,
-        "test_fallbacks::test_who_is_sent_counts_until_it_must_be_in_the_owners_word",
+        "test_elsewhere::test_who_is_sent_counts_until_it_must_be_in_the_owners_word",
     ),
     Mutant(
         "requests go to a pool without backends",

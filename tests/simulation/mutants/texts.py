@@ -13,12 +13,12 @@ from headrace.scheduler.state.kept_texts import KeptTexts
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _GOES_ON = "test_going_on::test_a_stopped_request_goes_on_from_its_text_and_only_the_rest_is_charged"
-_NEXT_OWNER = "test_going_on::test_the_next_owner_reads_the_text_again_and_goes_on_from_it"
+_NEXT_OWNER = "test_texts_kept::test_the_next_owner_reads_the_text_again_and_goes_on_from_it"
 _TRIMMED = (
-    "test_going_on::test_attempts_is_not_trimmed_past_a_text_that_is_needed_until_its_request_has_ended"
+    "test_texts_kept::test_attempts_is_not_trimmed_past_a_text_that_is_needed_until_its_request_has_ended"
 )
 _AGAIN = "test_going_on::test_a_request_that_says_more_each_time_is_stopped_as_often_as_is_needed"
-_FAILED = "test_going_on::test_a_failure_that_may_be_due_to_a_text_leaves_none"
+_FAILED = "test_texts_that_count::test_a_failure_that_may_be_due_to_a_text_leaves_none"
 _DEATH = "a_stopped_answers_worker_dies_when_it_goes_on"
 _TWO = "two_stopped_answers_go_on"
 _LAST_WORDS = "the_last_words_before_a_stop_are_lost"

@@ -1,159 +1,20 @@
-"""Which requests go to another pool, and which stay: the decision alone, and two pools that say how they stand."""
+"""Which requests of a pool go to its fallback, and which stay: two pools that say how they stand."""
 
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headrace.bus.messages import Place, message_of
-from headrace.contracts.clock import Now
 from headrace.contracts.control import Freeze, Thaw
-from headrace.contracts.fallbacks import Fallback
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.observations import QueueState
 from headrace.contracts.policy import CeilingPolicy, TenantPolicy, policy_from
-from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Payload
 from headrace.scheduler.decisions.which_context_was_told import context_told
-from headrace.scheduler.decisions.which_fallback import Here, There, which_fallback
-from headrace.scheduler.state.elsewhere import Elsewhere
 from headrace.scheduler.state.frozen import Hold
 from tests.support.scheduler.pure import NAMES
 from tests.support.scheduler.two_pools import AWAY, HOME, TENANT, ObedientWorker, TwoPools, policy_of_pools
-
-WALL = 1_700_000_000_000
-RECORD = RequestRecord(
-    id="i", tenant="t", pool="p", tier="batch", partition=0, model="m", route="/r", accepted_ms=WALL,
-    payload=Payload(size=2), gateway=0, prompt_tokens=100, max_tokens=50,
-)  # fmt: skip
-HERE = Here(waited_ms=0, wait_ms=60_000, without_ms=0, answer_ms=1_000, cost=200_000_000, context_length=None)
-THERE = There(wait_ms=0, takes=True, context_length=None)
-PATIENT = Fallback(pool="b", wait_above=timedelta(seconds=20))
-PUNCTUAL = Fallback(pool="b", deadline=True)
-THRIFTY = Fallback(pool="b", cost_above=150)
-SPACIOUS = Fallback(pool="b", too_long=True)
-
-
-def goes(fallback: Fallback, here: Here = HERE, there: There | None = THERE, **more: Any) -> bool:
-    record = msgspec.structs.replace(RECORD, **more)
-    pools = {} if there is None else {"b": there}
-    return which_fallback(record, [fallback], here, pools, WALL) is fallback
-
-
-def test_who_would_wait_too_long_goes_where_the_wait_is_shorter() -> None:
-    assert goes(PATIENT)
-    assert not goes(PATIENT, HERE._replace(wait_ms=19_000))
-    assert goes(PATIENT, HERE._replace(wait_ms=19_000, waited_ms=2_000))
-    assert not goes(PATIENT, there=THERE._replace(wait_ms=58_500))
-    assert goes(PATIENT, there=THERE._replace(wait_ms=58_499))
-    assert not goes(PATIENT, there=THERE._replace(wait_ms=None))
-
-
-def test_where_nobody_knows_how_long_the_patience_counts_from_arrival() -> None:
-    unknown = HERE._replace(wait_ms=None)
-    assert not goes(PATIENT, unknown._replace(waited_ms=20_000))
-    assert goes(PATIENT, unknown._replace(waited_ms=20_001))
-
-
-def test_without_a_backend_it_goes_once_that_has_lasted() -> None:
-    assert not goes(PATIENT, HERE._replace(without_ms=20_000))
-    assert goes(PATIENT, HERE._replace(without_ms=20_001, wait_ms=None))
-
-
-def test_a_deadline_that_is_kept_there_alone_is_kept_there() -> None:
-    assert goes(PUNCTUAL, finish_by_ms=WALL + 30_000)
-    assert not goes(PUNCTUAL)
-    assert not goes(PUNCTUAL, finish_by_ms=WALL + 61_000)
-    assert not goes(PUNCTUAL, there=THERE._replace(wait_ms=29_000), finish_by_ms=WALL + 30_000)
-    assert not goes(PUNCTUAL, HERE._replace(wait_ms=None), finish_by_ms=WALL + 30_000)
-    assert goes(PUNCTUAL, HERE._replace(wait_ms=None, without_ms=1), finish_by_ms=WALL + 30_000)
-
-
-def test_what_is_dear_goes_to_where_the_operator_wants_it() -> None:
-    assert goes(THRIFTY)
-    assert not goes(THRIFTY, HERE._replace(cost=150_000_000))
-
-
-def test_what_is_too_long_for_this_pool_goes_wherever_it_fits() -> None:
-    short = HERE._replace(context_length=149)
-    closed = There(wait_ms=None, takes=False, context_length=150)
-    assert goes(SPACIOUS, short, closed)
-    assert not goes(SPACIOUS, short._replace(context_length=150), closed)
-    assert not goes(SPACIOUS, short, closed._replace(context_length=149))
-
-
-def test_the_first_fallback_whose_condition_holds_counts() -> None:
-    fallbacks = [THRIFTY, PATIENT, Fallback(pool="c", cost_above=1)]
-    pools = {"b": THERE, "c": THERE}
-    assert which_fallback(RECORD, fallbacks, HERE._replace(cost=9_000_000), pools, WALL) is PATIENT
-
-
-HERES = st.builds(
-    Here, st.integers(0, 10**6), st.none() | st.integers(0, 10**6), st.integers(0, 10**5),
-    st.none() | st.integers(0, 10**5), st.integers(1, 10**9), st.none() | st.integers(1, 400),
-)  # fmt: skip
-THERES = st.builds(There, st.none() | st.integers(0, 10**6), st.booleans(), st.none() | st.integers(1, 400))
-
-
-@given(HERES, THERES, st.sampled_from([PATIENT, PUNCTUAL, THRIFTY, SPACIOUS]), st.integers(0, 10**6))
-def test_nobody_goes_where_it_does_not_fit_or_is_not_taken_or_waits_as_long(
-    here: Here, there: There, fallback: Fallback, left_ms: int
-) -> None:
-    if not goes(fallback, here, there, finish_by_ms=WALL + left_ms):
-        return
-    assert there.context_length is None or there.context_length >= 150
-    if fallback is SPACIOUS:
-        assert here.context_length is not None
-        assert here.context_length < 150
-        return
-    assert there.takes
-    if fallback is PATIENT and here.wait_ms is not None and not here.without_ms:
-        assert there.wait_ms is not None
-        assert there.wait_ms < here.wait_ms
-    if fallback is PUNCTUAL:
-        assert there.wait_ms is not None
-        assert there.wait_ms + (here.answer_ms or 0) < left_ms
-
-
-def state(**more: Any) -> QueueState:
-    fields = {"epoch": 1, "as_of_ms": WALL, "depth": 0, "limit": 4, **more}
-    return QueueState(pool="b", tier="batch", **fields)
-
-
-NOW = Now(WALL, 0)
-
-
-def waits(elsewhere: Elsewhere, now: Now = NOW) -> tuple[int | None, bool]:
-    there = elsewhere.of_tier("batch", {"b": None}, now)["b"]
-    return there.wait_ms, there.takes
-
-
-def test_another_pool_stands_as_its_owner_said_lately() -> None:
-    elsewhere, now = Elsewhere(), Now(WALL, 0)
-    assert waits(elsewhere) == (None, False)
-    elsewhere.hear(state(), now)
-    assert waits(elsewhere) == (0, True)
-    assert waits(elsewhere, Now(WALL, 5_001)) == (None, False)
-    assert waits(elsewhere, Now(WALL + 5_001, 0)) == (None, False)
-    elsewhere.hear(state(epoch=3, depth=9, backlog=50, served_milli=10_000), now)
-    elsewhere.hear(state(epoch=2), now)
-    assert waits(elsewhere) == (5_000, True)
-    for closed in ({"frozen": True}, {"accepting": False}, {"limit": 0}):
-        elsewhere.hear(state(epoch=4, **closed), now)
-        assert not waits(elsewhere)[1]
-
-
-def test_who_is_sent_counts_until_it_must_be_in_the_owners_word() -> None:
-    elsewhere, now = Elsewhere(), Now(WALL, 0)
-    elsewhere.hear(state(held=3, served_milli=1_000), now)
-    assert waits(elsewhere)[0] == 0
-    elsewhere.sent("b", "batch", 2_000_000, now)
-    assert waits(elsewhere)[0] == 2_000
-    assert waits(elsewhere, Now(WALL, 3_001))[0] == 0
 
 
 def served_by_home(pools: TwoPools, runs_ms: int, **more: Any) -> ObedientWorker:

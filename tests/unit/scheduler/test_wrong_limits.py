@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from headrace.contracts.reports import Report
 from headrace.scheduler.core.holding import Holding
@@ -13,6 +14,7 @@ from headrace.scheduler.decisions.how_many_requests_fit import Look, RequestLimi
 from headrace.scheduler.state import backend_limits
 from headrace.scheduler.state.backend_limits import BackendLimits
 from tests.unit.scheduler import test_how_much_a_backend_may_hold as rules
+from tests.unit.scheduler import test_learned_caches as caches
 from tests.unit.scheduler import test_learned_limits as core
 from tests.unit.scheduler import test_settles_on_an_engine as engine
 
@@ -107,7 +109,7 @@ def what_waits_inside_is_taken_to_be_cached(patch: Patch) -> None:
     def learn_kv(self: BackendLimits) -> None:
         told = self.gauges
         if told is not None:
-            self.gauges = core.told_again(told, waiting=0)
+            self.gauges = structs.replace(told, waiting=0)
         right(self)
         self.gauges = told
 
@@ -153,8 +155,11 @@ WRONG: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
         core.test_without_metrics_the_operators_word_holds_until_something_is_too_much,
     ),
     (theta_never_falls, rules.test_a_cache_keeps_back_what_doesnt_fit_and_shrinks_on_preemptions),
-    (a_giant_waits_for_ever, core.test_who_fits_no_cache_runs_alone_and_the_engine_says_what_it_thinks_of_it),
-    (what_waits_inside_is_taken_to_be_cached, core.test_what_waits_inside_says_nothing_of_the_cache),
+    (
+        a_giant_waits_for_ever,
+        caches.test_who_fits_no_cache_runs_alone_and_the_engine_says_what_it_thinks_of_it,
+    ),
+    (what_waits_inside_is_taken_to_be_cached, caches.test_what_waits_inside_says_nothing_of_the_cache),
     (limits_outlive_boots, core.test_a_new_boot_begins_anew),
     (the_lapsed_are_remembered, core.test_who_is_gone_or_has_lost_touch_is_forgotten),
 ]

@@ -161,3 +161,9 @@ class World:
 def kinds(outputs: Iterable[Output]) -> list[type]:
     wanted = (FindLane, ReadEpoch, FollowLane, SendResult, SendAttempt)
     return [type(output) for output in outputs if isinstance(output, wanted)]
+
+
+S = timedelta(seconds=1)
+
+
+ANSWER = Outcome(http_status=200, body=b'{"answer":1}')
