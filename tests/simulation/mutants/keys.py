@@ -3,7 +3,7 @@
 from typing import Any
 
 from headrace.scheduler.decisions.which_flow import NO_KEY, which_flow
-from headrace.scheduler.state import fair_queue, flows
+from headrace.scheduler.state import backlogs, flows
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.flows import Flows
@@ -64,7 +64,7 @@ def no_key_goes_before_all(patches: Patches) -> None:
 
 
 def nobody_counts_the_turns_of_others(patches: Patches) -> None:
-    patches.set(fair_queue, "with_turns", lambda own, _queue, _counters, _flow: own)
+    patches.set(backlogs, "with_turns", lambda own, _queue, _counters, _flow: own)
 
 
 def what_is_spilled_comes_in_no_order_of_keys(patches: Patches) -> None:

@@ -10,6 +10,7 @@ from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.decisions import what_to_spill
 from headrace.scheduler.decisions.what_to_spill import Amount
+from headrace.scheduler.state.backlogs import Backlogs
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.packed import Packing
 from headrace.scheduler.state.partitions import RequestPartition
@@ -118,7 +119,7 @@ def who_is_not_read_loses_its_turn(patches: Patches) -> None:
 
 
 def who_is_in_memory_goes_first(patches: Patches) -> None:
-    patches.set(FairQueue, "goes_before_spilled", lambda _self, _request: True)
+    patches.set(Backlogs, "goes_before_spilled", lambda _self, _request: True)
 
 
 def the_least_urgent_is_read_first(patches: Patches) -> None:

@@ -115,6 +115,20 @@ def who_is_passed_over_keeps_its_credit(patches: Patches) -> None:
     patches.set(Accounts, "lift", lift)
 
 
+def who_is_passed_over_is_forgotten(patches: Patches) -> None:
+    patches.set(FairQueue, "take_turns_again", lambda _self: None)
+
+
+def who_is_passed_over_is_not_lifted(patches: Patches) -> None:
+    right = FairQueue._take_turns_again
+
+    def again(self: FairQueue, name: str, tier: Any) -> None:
+        tier.served = 0
+        right(self, name, tier)
+
+    patches.set(FairQueue, "_take_turns_again", again)
+
+
 _SLOW = "test_fair_bounds::test_who_sends_what_takes_long_has_twice_its_part_of_the_slots_at_most"
 TURNS = (
     Mutant("greatest counter first", "the least counter is served next", the_greatest_counter_goes_first, _BOUNDS),
@@ -143,6 +157,8 @@ TURNS = (
     ),
     Mutant("a tier's credit survives idling", "an idle tier saves nothing up", a_tiers_credit_survives_idling, _FLOOR),
     Mutant("nobody held to its slots", "a tenant has twice its part of the slots", nobody_is_held_to_its_slots, _SLOW),
+    Mutant("passed over for ever", "who was passed over takes turns again", who_is_passed_over_is_forgotten, _RIGHT),
+    Mutant("passed over, not lifted", "no credit for slots that weren't one's", who_is_passed_over_is_not_lifted, _SLOW),
     Mutant("passed over with credit", "no credit for slots that weren't one's", who_is_passed_over_keeps_its_credit, _SLOW),
     Mutant("beginning at nothing", "who comes to an empty queue begins at its tags", nobody_knows_how_far_it_went, _BOUNDS),
     Mutant(

@@ -93,9 +93,12 @@ class QueueAlone:
         self.passed: set[Whose] = set()
         """Tenants that were lifted since a watch looked last, as they had all the slots that they may have."""
         self._count = 0
+        self._going_on = False
+        """Whether nothing but picks happened since the last one, as where an owner fills free slots."""
 
     def put(self, tenant: str, cost: int, tier: str = "t", **more: object) -> Tracked:
         """A request arrives."""
+        self._going_on = False
         self._count += 1
         made = request(self._count, tenant, tier, cost, **more)
         self.queue.put(made)
@@ -103,6 +106,7 @@ class QueueAlone:
 
     def give_up(self, waiting: Tracked) -> None:
         """It waits no longer, and was never begun."""
+        self._going_on = False
         self.queue.take(waiting, Phase.ENDING)
 
     def dispatch(self) -> Attempt | None:
@@ -134,12 +138,15 @@ class QueueAlone:
             for tier, accounts in self.accounts.tiers.items()
             for name, account in accounts.tenants.items()
         }
-        found = self.queue.next(self.slots)
+        found = self.queue.next(self.slots, going_on=self._going_on)
+        self._going_on = True
         self.passed |= {w for w, settled in before.items() if self.accounts.of(*w).settled != settled}
+        self.passed |= {(name, each) for name, tier in self.queue._tiers.items() for each in tier.passed}
         return found
 
     def report(self, attempt: Attempt, spent: int) -> None:
         """It has spent so much by now."""
+        self._going_on = False
         if spent > attempt.stands:
             self.accounts.recharge(*attempt.whose, attempt.stands, spent, attempt.flow)
             self.charged[self.book_of(attempt)] += spent - attempt.stands
@@ -148,6 +155,7 @@ class QueueAlone:
 
     def end(self, attempt: Attempt, spent: int) -> None:
         """It has ended, and spent this in all; at least what was reported."""
+        self._going_on = False
         spent = spent if attempt.stands == attempt.charge else max(spent, attempt.stands)
         self.running.remove(attempt)
         self.accounts.refund(*attempt.whose, attempt.stands, attempt.flow)
@@ -175,5 +183,8 @@ class QueueAlone:
 
     def counter(self, tenant: str, tier: str = "t") -> Fraction:
         """v: settled, lifts included, and what is charged by our own books, over weight."""
-        settled = self.accounts.of(tier, tenant).settled
-        return settled + Fraction(self.charged[tier, tenant], self.weights.get(tenant, 1))
+        account, queue = self.accounts.of(tier, tenant), self.queue._tiers[tier]
+        lift = (
+            max(0, queue.served - account.value) if tenant in queue.passed else 0
+        )  # which comes with its next turn
+        return account.settled + lift + Fraction(self.charged[tier, tenant], self.weights.get(tenant, 1))

@@ -92,6 +92,7 @@ class Releasing:
         workers = self._with_room()
         self._headroom.begin(sum(candidate.room for _, candidate, _ in workers))
         unfinished = self._fill(workers)
+        self._state.queue.take_turns_again()
         if self._state.ceilings.pool_is_closed:
             self._holding.nothing_to_release()
         self._holding.may_be_given_nothing(backend_pacing.closed_boots(self._state))
@@ -100,10 +101,11 @@ class Releasing:
         return unfinished
 
     def _fill(self, workers: list[Roomy]) -> bool:
-        state, drops, barred = self._state, 0, set[str]()
+        state, drops, barred, going_on = self._state, 0, set[str](), False
         slots = len(state.held) + sum(candidate.room for _, candidate, _ in workers)
         while workers and self._may_release():
-            tracked = self._next(workers, slots, self._headroom.closed() | barred)
+            tracked = self._next(workers, slots, self._headroom.closed() | barred, going_on=going_on)
+            going_on = True
             if tracked is None:
                 self._holding.nothing_to_release()
                 return False
@@ -131,9 +133,9 @@ class Releasing:
         breathless = self._state.now.boot_ms < self._commands.breathless_until_ms
         return not breathless and not self._state.ceilings.pool_is_closed
 
-    def _next(self, workers: list[Roomy], slots: int, closed: Set[str]) -> Tracked | None:
+    def _next(self, workers: list[Roomy], slots: int, closed: Set[str], *, going_on: bool) -> Tracked | None:
         """The first in line, or one that comes near it; None: nobody, or it waits for a cache. Who fits none isn't passed."""
-        first = self._state.queue.next(slots, closed)
+        first = self._state.queue.next(slots, closed, going_on=going_on)
         if first is None or not first.record.prefix or not self._fits(first, workers):
             return first
         chosen = self._routing.instead_of(first, workers, slots, self._holding.fits)

@@ -6,9 +6,14 @@ Invariant: what is counted here is what waits, in memory and spilled; a tier or 
 from fractions import Fraction
 from itertools import islice
 
+from headrace.contracts.requests import RequestRecord
+from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.decisions.who_is_ahead import Line
 from headrace.scheduler.state.accounts import Accounts
+from headrace.scheduler.state.ahead import Before, before, with_turns
+from headrace.scheduler.state.flows import Flows
+from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, TierQueue, Waiting
 from headrace.scheduler.state.tracked import Tracked
 
@@ -16,8 +21,8 @@ from headrace.scheduler.state.tracked import Tracked
 class Backlogs:
     """The tiers of one pool, and in them the tenants that wait."""
 
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
+    def __init__(self, accounts: Accounts, spilled: Spilled) -> None:
+        self._accounts, self._spilled = accounts, spilled
         self._tiers = {name: TierQueue() for name in accounts.tiers}
 
     def tenants(self, tier: str) -> tuple[int, int]:
@@ -76,3 +81,26 @@ class Backlogs:
     def in_memory(self, tier: str, tenant: str) -> Amount:
         """What of a tenant waits in memory, with its payload."""
         return self._tiers[tier].tenants.get(tenant, NOBODY).in_memory
+
+    def goes_first(self, request: Tracked) -> bool:
+        """Whether it goes before all of its flow that is in memory."""
+        queue = self._tiers[request.record.tier].tenants.get(request.record.tenant)
+        flow = None if queue is None else queue.flows.get(request.flow)
+        first = None if flow is None else flow.first()
+        return first is None or request.order < first.order
+
+    def goes_before_spilled(self, request: Tracked) -> bool:
+        """Whether it goes before all of its flow that is spilled."""
+        first = self._spilled.first(request.record.tier, request.record.tenant, request.flow)
+        return first is None or request.order < first
+
+    def ahead_of(self, record: RequestRecord, order: OrderKey) -> Before:
+        """What of its tenant's requests in its tier goes before such a one with this order; for answers to queries."""
+        tier, tenant = record.tier, record.tenant
+        queue = self._tiers[tier].tenants.get(tenant, NOBODY)
+        counters = self._accounts.flows.get((tier, tenant), Flows())
+        flow = counters.flow_now(record.fairness_key, queue.flows)
+        here = before(queue.flows.get(flow, FlowQueue()).heap, order)
+        spilled = self._spilled.ahead(tier, tenant, flow, order)
+        own = Before(here.requests + spilled.requests, here.cost + spilled.cost, here.exact)
+        return with_turns(own, queue, counters, flow)

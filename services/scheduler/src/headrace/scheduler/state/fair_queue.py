@@ -6,21 +6,19 @@ state.spilled; its charge doesn't change while it waits. Who must be read again 
 """
 
 from collections.abc import Iterator, Set
-from heapq import heappop, heappush
+from heapq import heappop
 from itertools import islice
 
 from headrace.contracts.requests import RequestRecord
 from headrace.scheduler.decisions.pick_next import OrderKey, lifted, pick_tier
 from headrace.scheduler.decisions.which_flow import NO_KEY
 from headrace.scheduler.state.accounts import Accounts
-from headrace.scheduler.state.ahead import Before, before, with_turns
 from headrace.scheduler.state.backlogs import Backlogs
-from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.held_back import HeldBack
 from headrace.scheduler.state.in_order import in_order
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
-from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, TenantQueue, TierQueue
+from headrace.scheduler.state.tenant_queue import NOBODY, TenantQueue, TierQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
@@ -28,8 +26,8 @@ class FairQueue(Backlogs):
     """Waiting requests of one pool."""
 
     def __init__(self, accounts: Accounts, spilled: Spilled) -> None:
-        super().__init__(accounts)
-        self._spilled, self._entries = spilled, 0
+        super().__init__(accounts, spilled)
+        self._entries = 0
         self.frozen = HeldBack(self._tiers, accounts, self._comes_back)
         self.hungry: dict[Whose, None] = {}
         """Tenants that have spilled, and of whom something came or went since somebody looked last."""
@@ -98,6 +96,7 @@ class FairQueue(Backlogs):
             tier.aside_waiting -= 1
         if not queue.waiting:
             del tier.tenants[tenant]
+            tier.leaves(tenant)
             tier.aside.discard(tenant)
             tier.weight -= self._accounts.weight_of(tenant)
             return
@@ -124,13 +123,16 @@ class FairQueue(Backlogs):
             if self._spilled.has(tier, tenant):
                 self.hungry[tier, tenant] = None
 
-    def next(self, slots: int, closed: Set[str] = frozenset()) -> Tracked | None:
+    def next(self, slots: int, closed: Set[str] = frozenset(), *, going_on: bool = False) -> Tracked | None:
         """The request to run next, still waiting; None when nobody waits but in tiers that are closed now, or who must be
         read again first.
 
         `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
         to who is served in their place: credit for what they didn't get would set others back. Who is held back isn't there.
+        `going_on`: since the last call only what it gave was dispatched or ended, so who was passed over still is.
         """
+        if not going_on:
+            self.take_turns_again()
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
@@ -142,6 +144,12 @@ class FairQueue(Backlogs):
                 return found
             del tags[chosen]
         return None
+
+    def take_turns_again(self) -> None:
+        """Whoever was passed over in earlier picks may be served by the next."""
+        for name, tier in self._tiers.items():
+            if tier.passed or tier.unread:
+                self._take_turns_again(name, tier)
 
     def next_tenants(self, first: Tracked, slots: int, most: int) -> Iterator[Tracked]:
         """What is next of the tenants whose turn comes after that of `first`, which is next in its tier, by their counters.
@@ -165,18 +173,6 @@ class FairQueue(Backlogs):
         """Whether what is next of a tenant is in memory, with its payload."""
         return self._first_of(tier, tenant) is not None
 
-    def goes_first(self, request: Tracked) -> bool:
-        """Whether it goes before all of its flow that is in memory."""
-        queue = self._tiers[request.record.tier].tenants.get(request.record.tenant)
-        flow = None if queue is None else queue.flows.get(request.flow)
-        first = None if flow is None else flow.first()
-        return first is None or request.order < first.order
-
-    def goes_before_spilled(self, request: Tracked) -> bool:
-        """Whether it goes before all of its flow that is spilled."""
-        first = self._spilled.first(request.record.tier, request.record.tenant, request.flow)
-        return first is None or request.order < first
-
     def spilled_next(self, tier: str, tenant: str) -> Iterator[Stub]:
         """What a tenant has spilled, in the order in which it is its turn by what is known now."""
         firsts, turns = self._spilled.firsts(tier, tenant), dict[int, int]()
@@ -192,17 +188,6 @@ class FairQueue(Backlogs):
             if not flows.needed:
                 del self._accounts.flows[tier, tenant]
 
-    def ahead_of(self, record: RequestRecord, order: OrderKey) -> Before:
-        """What of its tenant's requests in its tier goes before such a one with this order; for answers to queries."""
-        tier, tenant = record.tier, record.tenant
-        queue = self._tiers[tier].tenants.get(tenant, NOBODY)
-        counters = self._accounts.flows.get((tier, tenant), Flows())
-        flow = counters.flow_now(record.fairness_key, queue.flows)
-        here = before(queue.flows.get(flow, FlowQueue()).heap, order)
-        spilled = self._spilled.ahead(tier, tenant, flow, order)
-        own = Before(here.requests + spilled.requests, here.cost + spilled.cost, here.exact)
-        return with_turns(own, queue, counters, flow)
-
     def counter_when_waiting(self, tier: str, tenant: str) -> int:
         """A tenant's counter, lifted as it would be if it began to wait now."""
         counter = self._accounts.seen(tier, tenant).value
@@ -214,7 +199,8 @@ class FairQueue(Backlogs):
     def _floor(self, name: str) -> int:
         """To where whoever begins to wait in a tier is lifted."""
         accounts, tier = self._accounts.tiers[name], self._tiers[name]
-        served = len(tier.tenants) > len(tier.aside)
+        self.take_turns_again()
+        served = tier.taking_turns > 0
         least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if served else []
         return lifted(0, least, accounts.largest_tag)
 
@@ -246,31 +232,37 @@ class FairQueue(Backlogs):
 
     def _next_of(self, name: str, tier: TierQueue, slots: int) -> Tracked | None:
         """What is next in a tier; None: all who may be served must be read again first."""
-        passed, unread = dict[str, int](), dict[str, int]()
-        found = self._least_of(name, tier, slots, passed, unread)
-        if not passed and not unread:
-            return found
-        if found is None:  # no other can be served now, as after slots were lost: then it is no limit
-            found = next(filter(None, (self._first_of(name, each) for each in passed)), None)
-        for tenant, counter in (passed | unread).items():
-            heappush(tier.heap, (counter, tenant))
+        found = self._least_of(name, tier, slots)
         if found is not None:
-            for tenant in passed:
-                self._accounts.lift(name, tenant, self._accounts.of(name, found.record.tenant).value)
+            if tier.passed:
+                tier.served = self._accounts.of(name, found.record.tenant).value
+            return found
+        # no other can be served now, as after slots were lost: then it is no limit
+        found = next(filter(None, (self._first_of(name, each) for each in tier.passed)), None)
+        if found is not None:
+            tier.served = self._accounts.of(name, found.record.tenant).value
+            self._take_turns_again(name, tier)
         return found
 
-    def _least_of(
-        self, name: str, tier: TierQueue, slots: int, passed: dict[str, int], unread: dict[str, int]
-    ) -> Tracked | None:
+    def _take_turns_again(self, name: str, tier: TierQueue) -> None:
+        """Who was passed over for who has been served since then has no credit for that."""
+        for tenant in tier.passed:
+            self._accounts.lift(name, tenant, tier.served)
+        for tenant in (*tier.passed, *tier.unread):
+            self.touch(name, tenant)
+        tier.passed, tier.unread, tier.served = {}, {}, 0
+
+    def _least_of(self, name: str, tier: TierQueue, slots: int) -> Tracked | None:
         """What is next of the least tenant that may be served; those before it are off the heap, and noted."""
-        while len(passed) + len(unread) < len(tier.tenants) - len(tier.aside):
+        while tier.taking_turns:
             least = self._least_tenant(name, tier)
             if self.frozen.passes_over(name, least, slots):
-                passed[least] = heappop(tier.heap)[0]
+                tier.passed[least] = None
             elif (found := self._first_of(name, least)) is not None:
                 return found
             else:
-                unread[least] = heappop(tier.heap)[0]
+                tier.unread[least] = None
+            heappop(tier.heap)
         return None
 
     def _least_tenant(self, name: str, tier: TierQueue) -> str:

@@ -93,6 +93,7 @@ class HeldBack(Frozen):
     def _set(self, name: str, queue: TierQueue, tenant: str, *, aside: bool) -> None:
         waiting = queue.tenants[tenant].waiting
         if aside and tenant not in queue.aside:
+            queue.leaves(tenant)
             queue.aside.add(tenant)
             queue.aside_waiting += waiting
         elif not aside and tenant in queue.aside:

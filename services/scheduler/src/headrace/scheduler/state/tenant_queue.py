@@ -184,7 +184,9 @@ NOBODY = TenantQueue()
 class TierQueue:
     """`heap`: tenants by their counters, lazily deleted. Those that `moved` since are entered anew before it is looked at,
     once each: an attempt's end moves a counter twice, and many end in a step. `weight`: of all tenants with waiting
-    requests. `aside`: those of them that are held back by name, with so many requests.
+    requests. `aside`: those of them that are held back by name, with so many requests. `passed`: those that have their part
+    of the slots, `unread`: those of whom the next must be read again; for the picks of one step neither are in the heap, and
+    `served` is the counter at which the last one was served in their place.
     """
 
     tenants: dict[str, TenantQueue] = field(default_factory=dict)
@@ -195,6 +197,19 @@ class TierQueue:
     weight: int = 0
     aside: set[str] = field(default_factory=set)
     aside_waiting: int = 0
+    passed: dict[str, None] = field(default_factory=dict)
+    unread: dict[str, None] = field(default_factory=dict)
+    served: int = 0
+
+    @property
+    def taking_turns(self) -> int:
+        """How many tenants there are in the heap."""
+        return len(self.tenants) - len(self.aside) - len(self.passed) - len(self.unread)
+
+    def leaves(self, tenant: str) -> None:
+        """It takes no turns: nothing of it waits any more, or it is set aside."""
+        self.passed.pop(tenant, None)
+        self.unread.pop(tenant, None)
 
     def enter_moved(self, counters: Mapping[str, Account]) -> None:
         """Enter whose counter has moved."""
