@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from headrace.devkit.engine import H100, Profile
 from headrace.devkit.engine.profiles import BLOCK
-from tests.support.simulated_engine import Busy, Fixed, Kind, Learning, Span
+from tests.support.engine_load import Kind, Span
+from tests.support.simulated_engine import Busy, Fixed, Learning
 
 LAGS_MS = (0, 5_000)
 SETTLES_S = 60

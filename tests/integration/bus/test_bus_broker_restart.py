@@ -1,7 +1,7 @@
 """A broker is killed and restarted under load: nothing acknowledged is lost or doubled, and everyone goes on."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -16,21 +16,23 @@ from headrace.bus.ports import (
     Confirmation,
     FencedError,
     FencedState,
-    LoopProducer,
-    LoopReader,
     QueueFullError,
 )
 from headrace.contracts.topics import TOPICS, Topic, TopicKind
-from headrace.devkit.kafka import READY_WITHIN, KafkaCluster
-from tests.support.eventually import PATIENCE, eventually, eventually_async, eventually_without
+from headrace.devkit.kafka import KafkaCluster
+from tests.integration.bus.under_load import (
+    PATIENT,
+    SHORT,
+    all_well,
+    confirmed_by,
+    kill_and_restart,
+    read_until,
+    written,
+)
+from tests.support.eventually import eventually, eventually_async, eventually_without
 from tests.support.turned import turned
 
 pytestmark = pytest.mark.kafka
-
-PATIENT = READY_WITHIN + PATIENCE
-"""For what may begin while the broker is away: on a busy machine its start alone takes most of a minute."""
-SHORT = timedelta(milliseconds=20)
-A_FEW = 50
 
 
 @pytest.fixture(scope="module")
@@ -52,48 +54,6 @@ def place(bus: KafkaBus, prefix: str) -> Place:
     eventually_without(BusError, lambda: topics.create([topic]), "the topic")
     topics.close()
     return Place(prefix + "t", 0)
-
-
-def kill_and_restart(cluster: KafkaCluster, counts: Callable[[], int]) -> None:
-    """Under load: wait for some, kill, restart, wait for some more. `counts` raises what ended the load."""
-    eventually(lambda: counts() >= A_FEW, "a few before")
-    cluster.kill()
-    cluster.restart()
-    before = counts()
-    eventually(lambda: counts() >= before + A_FEW, "a few after")
-
-
-def confirmed_by(producer: LoopProducer, found: list[Confirmation]) -> bool:
-    """Whether anything is confirmed by now; `found` gets it."""
-    found.extend(producer.confirmations())
-    return bool(found)
-
-
-def read_until(reader: LoopReader, enough: Callable[[list[bytes | None]], bool]) -> list[bytes | None]:
-    """The values read until there are enough."""
-    values: list[bytes | None] = []
-
-    def read_on() -> bool:
-        values.extend(record.value for record in reader.read(100, SHORT))
-        return enough(values)
-
-    eventually(read_on, "enough records")
-    return values
-
-
-def written(producer: LoopProducer, value: bytes, place: Place) -> bool:
-    """Whether a record is confirmed. One that a busy broker didn't confirm in time may be there all the same."""
-    producer.send(Message(place.topic, place.partition, value), 0)
-    assert producer.flush(PATIENT) == 0
-    return producer.confirmations()[-1].error is None
-
-
-def all_well(tasks: Sequence[asyncio.Task[None]]) -> bool:
-    """True; raises what has ended one of them before its time."""
-    for task in tasks:
-        if task.done():
-            task.result()
-    return True
 
 
 def test_a_plain_loop_loses_nothing_that_was_acknowledged(

@@ -1,4 +1,4 @@
-"""Databases for the tests of result-delivery: SQLite always, PostgreSQL where its programs are installed."""
+"""For tests of result-delivery: a bus in memory that fails when told to; SQLite always, PostgreSQL where it is installed."""
 
 import secrets
 from collections.abc import Iterator
@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from headrace.result_delivery.adapters import database as database_adapter
+from tests.support.delivery import FaultyBus, apply
 from tests.support.postgres import MISSING, new_database, postgres, programs
+
+
+@pytest.fixture
+def bus() -> FaultyBus:
+    bus = FaultyBus()
+    apply(bus)
+    return bus
 
 
 @pytest.fixture(scope="session")

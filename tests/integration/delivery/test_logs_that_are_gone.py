@@ -33,13 +33,6 @@ def count(database: str, table: str) -> int:
     return int(rows(database, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 a name of the test's own
 
 
-@pytest.fixture
-def bus() -> FaultyBus:
-    bus = FaultyBus()
-    apply(bus)
-    return bus
-
-
 def make_anew(bus: FaultyBus, name: str) -> None:
     """As the brokers show it afterwards: another id, and a log that is as long as the old one."""
     topics = bus._broker._topics

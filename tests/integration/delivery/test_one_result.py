@@ -1,13 +1,10 @@
-"""One result of each request, told after its commit, on SQLite and on PostgreSQL, whatever fails in between."""
+"""One result of each request, told after its commit, on SQLite and on PostgreSQL, whoever dies in between."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from headrace.bus.memory.broker import MemoryBroker
 from headrace.bus.messages import Message, Place
@@ -15,52 +12,22 @@ from headrace.bus.ports import BusUnavailableError
 from headrace.contracts.codec import HEADER, decode
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.topics import TopicKind
-from headrace.result_delivery.adapters.database import open_engine
-from headrace.result_delivery.adapters.sql_store import SqlStore
-from headrace.result_delivery.ports import StoreUnavailableError
 from headrace.result_delivery.settings import DeliverySettings
 from headrace.result_delivery.wiring import serve
 from headrace.runtime.telemetry import Telemetry
-from tests.support.delivery import POLICY, FaultyBus, Killed, Member, apply, produce, records_in, rows, topic
+from tests.integration.delivery.answered import (
+    DLQ,
+    EVENTS,
+    REPLIES,
+    RESULTS,
+    answers,
+    ids,
+    outbox_is_empty,
+    stored,
+    told,
+)
+from tests.support.delivery import POLICY, FaultyBus, Killed, Member, apply, produce, records_in, rows
 from tests.support.eventually import eventually
-from tests.support.postgres import MISSING, PostgresServer, programs
-from tests.support.results import request_id, result, result_message
-
-RESULTS, REPLIES = topic(TopicKind.RESULTS), topic(TopicKind.REPLIES)
-EVENTS, DLQ = topic(TopicKind.EVENTS), topic(TopicKind.DLQ)
-
-
-def answers(numbers: range, attempt: int = 1, partitions: int = 8) -> list[Message]:
-    return [
-        result_message(
-            RESULTS, result(number, partition=number % partitions, attempt=attempt, body=body), body
-        )
-        for number in numbers
-        for body in [b'{"answer":%d}' % number]
-    ]
-
-
-def ids(numbers: range, partitions: int = 8) -> list[str]:
-    return sorted(request_id(number, number % partitions) for number in numbers)
-
-
-def told(bus: FaultyBus) -> list[str]:
-    return [decode(TopicKind.REPLIES, record.header).id for record in records_in(bus, REPLIES)]
-
-
-def stored(database: str) -> list[str]:
-    return sorted(row[0] for row in rows(database, "SELECT id FROM results"))
-
-
-def outbox_is_empty(database: str) -> bool:
-    return rows(database, "SELECT count(*) FROM outbox") == [(0,)]
-
-
-@pytest.fixture
-def bus() -> FaultyBus:
-    bus = FaultyBus()
-    apply(bus)
-    return bus
 
 
 def test_a_result_is_stored_told_and_published_once(bus: FaultyBus, database: str) -> None:
@@ -144,79 +111,6 @@ def test_a_zombie_is_rolled_back_and_nothing_is_lost_or_told_twice(bus: FaultyBu
     assert set(told(bus)) == set(ids(range(80)))
     owner.leave()
     zombie.leave()
-
-
-@contextmanager
-def locked(database: str) -> Iterator[None]:
-    engine = open_engine(database)
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(text("LOCK TABLE positions IN ACCESS EXCLUSIVE MODE"))
-        yield
-    engine.dispose()
-
-
-def test_a_locked_database_is_waited_for_while_the_group_is_kept(bus: FaultyBus, database: str) -> None:
-    member = Member(bus, database)
-    member.turn_until(lambda: member.troubles == [], "it is ready")
-    with locked(database):
-        produce(bus, answers(range(8)))
-        member.turn_until(
-            lambda: member.metric("commit_failures_total", reason="store") >= 2, "SQL fails twice"
-        )
-        assert member.troubles == ["SQL can't be used: results wait in the log"]
-        assert told(bus) == []
-    member.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "SQL is used again")
-    assert sorted(told(bus)) == ids(range(8))
-    assert member.troubles == []
-    member.leave()
-
-
-@pytest.mark.skipif(programs() is None, reason=MISSING)
-def test_a_database_server_that_crashes_is_waited_for(bus: FaultyBus) -> None:
-    found = programs()
-    assert found is not None
-    with PostgresServer(found) as server:
-        database = server.new_database("results")
-        member = Member(bus, database)
-        produce(bus, answers(range(8)))
-        member.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "it commits")
-        server.kill()
-        produce(bus, answers(range(8, 16)))
-        member.turn_until(
-            lambda: member.metric("commit_failures_total", reason="store") >= 2, "SQL fails twice"
-        )
-        assert member.troubles == ["SQL can't be used: results wait in the log"]
-        server.start()
-        member.turn_until(lambda: len(stored(database)) == 16 and outbox_is_empty(database), "it is back")
-        assert sorted(told(bus)) == ids(range(16))
-        assert member.troubles == []
-        member.leave()
-
-
-def test_partitions_that_come_while_sql_is_down_are_read_from_their_positions_later(
-    bus: FaultyBus, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    produce(bus, answers(range(8)))
-    first = Member(bus, database, "one")
-    first.turn_until(lambda: len(stored(database)) == 8 and outbox_is_empty(database), "a first life commits")
-    first.leave()
-    produce(bus, answers(range(8, 16)))
-    real, failures = SqlStore.positions, iter([True] * 3)
-
-    def flaky(store: SqlStore, places: object) -> object:
-        if next(failures, False):
-            raise StoreUnavailableError("down")
-        return real(store, places)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(SqlStore, "positions", flaky)
-    second = Member(bus, database, "two")
-    second.turn_until(
-        lambda: len(stored(database)) == 16 and outbox_is_empty(database), "the rest is committed"
-    )
-    assert second.metric("duplicates_suppressed_total") == 0
-    assert sorted(told(bus)) == ids(range(16))
-    second.leave()
 
 
 def test_an_undecodable_record_is_dead_lettered_with_its_bytes_before_the_position_passes_it(

@@ -30,13 +30,6 @@ RESULTS, ATTEMPTS = topic(TopicKind.RESULTS), topic(TopicKind.ATTEMPTS)
 REQUESTS, DLQ, CONTROL = topic(TopicKind.REQUESTS), topic(TopicKind.DLQ), topic(TopicKind.CONTROL)
 
 
-@pytest.fixture
-def bus() -> FaultyBus:
-    bus = FaultyBus()
-    apply(bus)
-    return bus
-
-
 def count(database: str, table: str) -> int:
     return int(rows(database, f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608 a name of the test's own
 

@@ -23,12 +23,6 @@ FINISHED: dict[str, Any] = {"finish_reason": "stop"}
 
 
 @pytest.fixture
-async def replica(tmp_path: Path) -> AsyncIterator[Replica]:
-    async with running(BreakableBus(), tmp_path, lost_final_poll=timedelta(milliseconds=100)) as replica:
-        yield replica
-
-
-@pytest.fixture
 async def client(replica: Replica) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"{replica.url}/v1", api_key="key-atlas", max_retries=0) as client:
         yield client

@@ -10,8 +10,6 @@ from headrace.scheduler.simulate.trace import Asked, TraceError, half_of, read_t
 from tests.support.scheduler.simulated_jobs import MODEL, course
 
 TRACES = Path(__file__).resolve().parents[2] / "data/traces"
-
-
 HEAD = "t_s,input_tokens,output_tokens"
 
 

@@ -13,29 +13,15 @@ from headrace.contracts.values import Payload
 from headrace.scheduler.decisions.which_fallback import Here, There, which_fallback
 
 WALL = 1_700_000_000_000
-
-
 RECORD = RequestRecord(
     id="i", tenant="t", pool="p", tier="batch", partition=0, model="m", route="/r", accepted_ms=WALL,
     payload=Payload(size=2), gateway=0, prompt_tokens=100, max_tokens=50,
 )  # fmt: skip
-
-
 HERE = Here(waited_ms=0, wait_ms=60_000, without_ms=0, answer_ms=1_000, cost=200_000_000, context_length=None)
-
-
 THERE = There(wait_ms=0, takes=True, context_length=None)
-
-
 PATIENT = Fallback(pool="b", wait_above=timedelta(seconds=20))
-
-
 PUNCTUAL = Fallback(pool="b", deadline=True)
-
-
 THRIFTY = Fallback(pool="b", cost_above=150)
-
-
 SPACIOUS = Fallback(pool="b", too_long=True)
 
 
@@ -97,8 +83,6 @@ HERES = st.builds(
     Here, st.integers(0, 10**6), st.none() | st.integers(0, 10**6), st.integers(0, 10**5),
     st.none() | st.integers(0, 10**5), st.integers(1, 10**9), st.none() | st.integers(1, 400),
 )  # fmt: skip
-
-
 THERES = st.builds(There, st.none() | st.integers(0, 10**6), st.booleans(), st.none() | st.integers(1, 400))
 
 

@@ -14,8 +14,6 @@ from tests.support.scheduler.case import Case
 from tests.support.scheduler.owned_slots import policy, preempted, reported
 
 WEIGHTS = CostWeights()
-
-
 TOKENS = st.integers(0, 10**5)
 
 

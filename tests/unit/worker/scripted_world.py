@@ -164,6 +164,4 @@ def kinds(outputs: Iterable[Output]) -> list[type]:
 
 
 S = timedelta(seconds=1)
-
-
 ANSWER = Outcome(http_status=200, body=b'{"answer":1}')
