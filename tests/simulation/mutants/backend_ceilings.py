@@ -4,10 +4,10 @@ from collections.abc import Container
 from typing import Any
 
 from headrace.contracts.reports import PerMinute
-from headrace.scheduler.core import backend_pacing, headroom, releasing, room
+from headrace.scheduler.core import attempt_log, backend_pacing, headroom, reconciling, releasing, room
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions import what_does_a_backend_take
+from headrace.scheduler.decisions import what_can_it_have_spent, what_does_a_backend_take
 from headrace.scheduler.decisions.is_it_over_its_ceiling import Ceiling
 from headrace.scheduler.decisions.what_does_a_backend_take import ceilings_of
 from headrace.scheduler.state import backend_ceilings
@@ -89,6 +89,19 @@ def debts_are_times(patches: Patches) -> None:
     patches.set(Owed, "at", lambda self, _ceiling: self.ms)
 
 
+def whatever_a_worker_says_counts(patches: Patches) -> None:
+    patches.set(attempt_log, "believed", lambda _state, outcome: outcome)
+
+
+def whatever_a_report_says_counts(patches: Patches) -> None:
+    patches.set(reconciling, "tokens_so_far", lambda _state, _held, told: told)
+
+
+def only_what_is_expected_is_believed(patches: Patches) -> None:
+    patches.set(what_can_it_have_spent, "ANSWER_BESIDES", 0)
+    patches.set(what_can_it_have_spent, "PROMPT_BESIDES", 0)
+
+
 _MOST = "a backend is given no more than it takes"
 _HERE = "test_backend_ceilings::"
 BACKEND_CEILINGS = (
@@ -145,5 +158,23 @@ BACKEND_CEILINGS = (
         "a ceiling that is lowered is owed what was spent",
         debts_are_times,
         "test_adopting::test_a_lowered_ceiling_is_owed_what_was_spent_below_the_old_one",
+    ),
+    Mutant(
+        "whatever a worker says counts",
+        "an attempt counts no more than it can have spent",
+        whatever_a_worker_says_counts,
+        "test_overstated::test_a_lie_is_counted",
+    ),
+    Mutant(
+        "whatever a report says counts",
+        "a report adds no more than can be in its time",
+        whatever_a_report_says_counts,
+        "test_overstated::test_a_report_that_lies_adds_what_can_be_in_its_time",
+    ),
+    Mutant(
+        "only what is expected is believed",
+        "an honest word is never cut",
+        only_what_is_expected_is_believed,
+        "test_overstated::test_an_honest_word_is_believed",
     ),
 )

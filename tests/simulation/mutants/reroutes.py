@@ -261,7 +261,7 @@ REROUTES = (
         "cancels go round for ever",
         "a cancel follows its request, and goes no further than that may",
         cancels_go_round_for_ever,
-        "test_passed_on_in_circles::test_what_two_pools_send_to_each_other_goes_round_no_longer_than_a_request_would",
+        "test_passed_on_in_circles::test_a_cancel_that_two_pools_send_to_each_other_goes_round_no_longer_than_a_request_would",
     ),
     Mutant(
         "a deleted log is tried for ever",

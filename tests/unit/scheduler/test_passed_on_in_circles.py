@@ -1,6 +1,5 @@
 """A cancel or a question that follows its request to other pools comes to an end: also among lies and deleted topics."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from headrace.contracts.requests import MOST_HOPS
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.decisions.may_reroute import may_follow
 from headrace.scheduler.state.on_its_way import OnItsWay
-from tests.support.scheduler.pure import NAMES
+from tests.support.scheduler.pure import NAMES, WALL
 from tests.support.scheduler.two_pools import AWAY, HOME, MODELS, TENANT, THIRD, ObedientWorker, TwoPools
 
 
@@ -27,23 +26,24 @@ def planted(pools: TwoPools, request_id: str) -> None:
         core.state.rerouted.add(request_id, other, core.state.minute)
 
 
-@pytest.mark.parametrize("kind", [CancelRequest, Query])
-def test_what_two_pools_send_to_each_other_goes_round_no_longer_than_a_request_would(
-    kind: type[CancelRequest | Query],
-) -> None:
+def hops_of(record: CancelRequest | Query) -> list[int]:
+    """How often it stands in the two pools' logs, and how far it has come each time."""
     pools = TwoPools()
     pools.run(1_000)
-    planted(pools, "r1")
-    if kind is CancelRequest:
-        record: CancelRequest | Query = CancelRequest(id="r1", tenant=TENANT, at_ms=pools.world.now.wall_ms)
-    else:
-        record = Query(id="r1", nonce="n", gateway=0)
+    planted(pools, record.id)
     pools.world.append(message_of(control(HOME), record))
     pools.run(10_000)
-    found = [each for pool in (HOME, AWAY) for each in pools.log(TopicKind.CONTROL, pool)]
-    hops = [each.hop for each in found if isinstance(each, kind)]
-    assert sorted(hops) == list(range(MOST_HOPS + 1))
     assert not pools.unfinished()
+    found = [each for pool in (HOME, AWAY) for each in pools.log(TopicKind.CONTROL, pool)]
+    return sorted(each.hop for each in found if isinstance(each, type(record)))
+
+
+def test_a_cancel_that_two_pools_send_to_each_other_goes_round_no_longer_than_a_request_would() -> None:
+    assert hops_of(CancelRequest(id="r1", tenant=TENANT, at_ms=WALL)) == list(range(MOST_HOPS + 1))
+
+
+def test_nor_does_a_question() -> None:
+    assert hops_of(Query(id="r1", nonce="n", gateway=0)) == list(range(MOST_HOPS + 1))
 
 
 def test_a_cancel_follows_a_request_as_far_as_that_may_go() -> None:

@@ -19,6 +19,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import pacing
+from headrace.scheduler.core.believing import believed
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.continuing import left_by
 from headrace.scheduler.core.counted import OF_VERDICT, Counted
@@ -132,10 +133,12 @@ class AttemptLog:
 
     def _settle(self, outcome: Outcome) -> None:
         """Book what was spent, once for each attempt."""
-        state, record = self._state, outcome.record
-        state.told.pop(record.attempt, None)
-        if not state.settles(record.attempt):
+        state = self._state
+        state.told.pop(outcome.record.attempt, None)
+        if not state.settles(outcome.record.attempt):
             return
+        outcome = believed(state, outcome)
+        record = outcome.record
         self._holding.ended(outcome)
         pacing.ended(state, outcome)
         self._routing.ended(outcome)

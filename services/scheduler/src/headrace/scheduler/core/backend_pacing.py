@@ -5,10 +5,11 @@ Invariant: as there, but that an attempt counts at the worker that it was given 
 
 from headrace.contracts.checkpoints import BackendPaced
 from headrace.contracts.ids import AttemptId
+from headrace.scheduler.core.believing import tokens_charged
 from headrace.scheduler.core.debts import debts_of, left_of
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.estimate_cost import is_told, most_tokens
+from headrace.scheduler.decisions.estimate_cost import is_told
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.workers import Worker
 
@@ -23,7 +24,7 @@ def released(state: PoolState, held: HeldAttempt, tokens: int, worker: str) -> N
 def found(state: PoolState, held: HeldAttempt, worker: str) -> None:
     """Another owner released it."""
     if not state.backend_ceilings.knows(worker, held.attempt):
-        released(state, held, most_tokens(held.charge, state.setting.pool_policy.cost), worker)
+        released(state, held, tokens_charged(state, held), worker)
 
 
 def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:

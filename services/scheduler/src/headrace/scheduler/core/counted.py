@@ -28,6 +28,7 @@ class Counted(StrEnum):
     WARM_MISSED = "warm_missed"
     PASSED = "passed"
     RETRIES_REFUSED = "retries_refused"
+    OVERSTATED = "overstated"
     DUPLICATES = "duplicates"
     GAPS = "gaps"
     SPILLED = "spilled"

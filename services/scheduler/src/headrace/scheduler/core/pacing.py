@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from headrace.contracts.checkpoints import Paced
 from headrace.contracts.ids import AttemptId
 from headrace.scheduler.core import backend_pacing
+from headrace.scheduler.core.believing import tokens_charged
 from headrace.scheduler.core.debts import debts_of, left_of
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.decisions.estimate_cost import is_told, most_tokens
+from headrace.scheduler.decisions.estimate_cost import is_told
 from headrace.scheduler.state.ceilings import Whose
 from headrace.scheduler.state.held import HeldAttempt
 
@@ -34,7 +35,7 @@ def found(state: PoolState, held: HeldAttempt, worker: str) -> None:
     """Another owner released it to this worker."""
     backend_pacing.found(state, held, worker)
     if state.ceilings.count(held.tenant) and not state.ceilings.knows(held.tenant, held.attempt):
-        _charge(state, held, most_tokens(held.charge, state.setting.pool_policy.cost))
+        _charge(state, held, tokens_charged(state, held))
 
 
 def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:

@@ -11,6 +11,7 @@ from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import MOST_TOKENS
 from headrace.scheduler.core import pacing
+from headrace.scheduler.core.believing import tokens_so_far
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
@@ -60,15 +61,16 @@ class Reconciling:
         """It is there; what it has spent beyond its charge is charged now."""
         held.absence = None
         self._state.missing.pop(held.id, None)
-        held.tokens, held.running, held.reported = told.tokens, told.running, True
+        tokens = tokens_so_far(self._state, held, told.tokens)
+        held.tokens, held.running, held.reported = tokens, told.running, True
         tracked = self._state.tracked.get(held.id)
         prompt = held.said + (0 if tracked is None else tracked.record.prompt_tokens)
         cost = self._state.setting.pool_policy.cost
-        charge = raised_charge(held.charge, told.tokens, prompt, cost, cached=held.cached)
+        charge = raised_charge(held.charge, tokens, prompt, cost, cached=held.cached)
         if charge > held.charge:
             self._state.accounts.recharge(held.tier, held.tenant, held.charge, charge, held.flow)
             held.charge = charge
-        pacing.grew(self._state, held, prompt + told.tokens)
+        pacing.grew(self._state, held, prompt + tokens)
 
     def _miss(self, held: HeldAttempt) -> None:
         """Its outcome may be in `attempts`, but only before the end that is asked for now."""

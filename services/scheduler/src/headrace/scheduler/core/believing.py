@@ -1,0 +1,59 @@
+"""Believes of a worker's word what can be true. Called by core.attempt_log, core.reconciling and core.pacing.
+
+Invariant: what is cut is counted, so that an operator hears of a worker that lies.
+"""
+
+from msgspec.structs import replace
+
+from headrace.scheduler.core.counted import Counted
+from headrace.scheduler.core.outcome import Outcome
+from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.estimate_cost import most_tokens
+from headrace.scheduler.decisions.what_can_it_have_spent import (
+    ANSWER_BESIDES,
+    Asked,
+    Most,
+    cut_to,
+    is_small,
+    most_of,
+)
+from headrace.scheduler.state.held import HeldAttempt
+from headrace.scheduler.state.tracked import Tracked
+
+
+def believed(state: PoolState, outcome: Outcome) -> Outcome:
+    """With no more spent than the attempt can have."""
+    usage, own = outcome.record.usage, outcome.own
+    if is_small(usage):
+        return outcome
+    cut = cut_to(usage, _most(state, outcome.tracked, own, said=outcome.record.before))
+    if (cut.prompt_tokens, cut.completion_tokens) == (usage.prompt_tokens, usage.completion_tokens):
+        return outcome
+    state.count(Counted.OVERSTATED)
+    return replace(outcome, record=replace(outcome.record, usage=cut))
+
+
+def tokens_so_far(state: PoolState, held: HeldAttempt, told: int) -> int:
+    """Of its answer, as a report tells them."""
+    if told <= ANSWER_BESIDES:
+        return told
+    most = _most(state, state.tracked.look(held.id), held, said=held.said).answer
+    if told > most:
+        state.count(Counted.OVERSTATED)
+    return min(told, most)
+
+
+def tokens_charged(state: PoolState, held: HeldAttempt) -> int:
+    """Of one that another owner released: what the charge that its worker echoes stands for at most."""
+    told = most_tokens(held.charge, state.setting.pool_policy.cost)
+    return min(told, sum(_most(state, state.tracked.look(held.id), None, said=held.said)))
+
+
+def _most(state: PoolState, tracked: Tracked | None, own: HeldAttempt | None, *, said: int) -> Most:
+    asked = None
+    if tracked is not None:
+        record = tracked.record
+        asked = Asked(record.payload.size, record.max_tokens, record.choices, said)
+    released = own is not None and own.attempt.epoch == state.epoch
+    took_ms = state.now.boot_ms - own.since_ms if own is not None and released else None
+    return most_of(state.setting.pool_policy.context_length, asked, took_ms)
