@@ -18,6 +18,7 @@ from tests.simulation.mutants.endings import ENDINGS
 from tests.simulation.mutants.ends import ENDS
 from tests.simulation.mutants.headroom import HEADROOM
 from tests.simulation.mutants.held_back import HELD_BACK
+from tests.simulation.mutants.kept import KEPT
 from tests.simulation.mutants.keys import KEYS
 from tests.simulation.mutants.leases import LEASES
 from tests.simulation.mutants.limits import LIMITS
@@ -39,6 +40,7 @@ from tests.simulation.world.run import run_seed, silent_logs
 
 EVERY: tuple[Mutant, ...] = (
     *OWNERSHIP,
+    *KEPT,
     *ENDS,
     *LEASES,
     *DRAINS,

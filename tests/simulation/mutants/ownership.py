@@ -1,11 +1,10 @@
-"""Wrong versions of how pools are owned: claims, fences, the gate, checkpoints, the lease. Listed by mutants.every."""
+"""Wrong versions of how pools are owned: claims, fences, the gate, commands, the lease. Listed by mutants.every."""
 
 from typing import Any
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.claiming import Claiming
-from headrace.scheduler.core.attempt_log import AttemptLog
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.endings import Endings
@@ -13,7 +12,6 @@ from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.releasing import Releasing
 from headrace.scheduler.core.worker_log import WorkerLog
-from headrace.scheduler.state.pending import Cancels
 from headrace.scheduler.watching import Watching
 from tests.simulation.mutants.mutant import Mutant, Patches
 
@@ -130,19 +128,6 @@ def the_unknown_is_not_pinged(patches: Patches) -> None:
     patches.set(Commands, "ping", lambda _self: None)
 
 
-def cancels_are_passed(patches: Patches) -> None:
-    right = Checkpoints._position
-
-    def position(self: Checkpoints) -> Any:
-        kept, self._state.cancels = self._state.cancels, Cancels()
-        try:
-            return right(self)
-        finally:
-            self._state.cancels = kept
-
-    patches.set(Checkpoints, "_position", position)
-
-
 def the_attempt_comes_before_the_result(patches: Patches) -> None:
     right = Endings._records
 
@@ -154,41 +139,6 @@ def the_attempt_comes_before_the_result(patches: Patches) -> None:
 
 def ends_without_a_lease(patches: Patches) -> None:
     patches.set(Checkpoints, "in_charge", property(lambda _self: True))
-
-
-def finished_ids_are_not_checkpointed(patches: Patches) -> None:
-    right = Checkpoints._of_key
-
-    def of_key(self: Checkpoints, key: str) -> Any:
-        return self._forgotten(key) if key.startswith("recent/") else right(self, key)
-
-    patches.set(Checkpoints, "_of_key", of_key)
-
-
-def retries_are_not_checkpointed(patches: Patches) -> None:
-    right = Checkpoints._of_key
-
-    def of_key(self: Checkpoints, key: str) -> Any:
-        return self._forgotten(key) if key.startswith("retrying/") else right(self, key)
-
-    patches.set(Checkpoints, "_of_key", of_key)
-
-
-def what_is_finished_beyond_the_prefix_is_lost(patches: Patches) -> None:
-    from headrace.scheduler.state.offsets import FinishedOffsets  # noqa: PLC0415 - beside its use
-
-    patches.set(FinishedOffsets, "bitmaps", lambda _self: {})
-
-
-def positions_run_ahead(patches: Patches) -> None:
-    """What is in the log of attempts is taken as read before it was."""
-    right = AttemptLog.read
-
-    def read(self: AttemptLog, received: Any) -> None:
-        right(self, received)
-        self._state.attempts_read[received.partition] += 1
-
-    patches.set(AttemptLog, "read", read)
 
 
 def the_gate_is_open_at_once(patches: Patches) -> None:
@@ -272,12 +222,6 @@ OWNERSHIP = (
         "a_command_is_lost_and_nothing_follows_it",
     ),
     Mutant(
-        "cancels forgotten",
-        "no checkpoint passes a pending cancel",
-        cancels_are_passed,
-        "a_cancel_is_pending_at_a_checkpoint",
-    ),
-    Mutant(
         "owner's attempt before result", "result first, then attempt", the_attempt_comes_before_the_result, 0
     ),
     Mutant(
@@ -286,24 +230,5 @@ OWNERSHIP = (
         ends_without_a_lease,
         "an_owner_without_a_lease_ends_nothing",
     ),
-    Mutant(
-        "finished ids not kept",
-        "finished ids outlive an owner",
-        finished_ids_are_not_checkpointed,
-        "an_id_is_written_again_after_a_takeover",
-    ),
-    Mutant(
-        "retries not kept",
-        "used attempts outlive an owner",
-        retries_are_not_checkpointed,
-        "a_request_fails_again_and_again_over_owners",
-    ),
-    Mutant(
-        "no bitmaps",
-        "what is finished beyond the prefix is kept",
-        what_is_finished_beyond_the_prefix_is_lost,
-        "a_head_is_stuck_for_longer_than_ids_are_kept",
-    ),
-    Mutant("position runs ahead", "a position passes only what was read", positions_run_ahead, 0),
     Mutant("nothing expires", "who waited too long is told", expiry_is_not_looked_at, 1),
 )
