@@ -7,41 +7,35 @@ guarantee wasn't kept. The machine's speed is in none of it, so the same code dr
 """
 
 import sys
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec.structs import replace
-
-from headrace.cli.charts import Line, Panel, picture
-from headrace.contracts.policy import CostWeights, Policy, policy_from
+from headrace.cli.charts import Line, Panel
 from headrace.scheduler.decisions.pick_next import most_in_flight, tier_shares
 from headrace.scheduler.simulate.backend import BackendModel
-from headrace.scheduler.simulate.figures import percentile
-from headrace.scheduler.simulate.jobs import Job
 from tests.benchmarks.saying import say
+from tests.benchmarks.shown_runs import (
+    THOUSAND,
+    Points,
+    Shown,
+    asked,
+    by_tokens,
+    on_time,
+    over_time,
+    p95_of,
+    policy,
+    service_of,
+    shown,
+    told,
+    waits_of,
+)
 from tests.support.scheduler.sources import Source, sent
-from tests.support.scheduler.watched import POOL, Look, Watched, watched
+from tests.support.scheduler.watched import Look, watched
 
 MODEL, SMALL = BackendModel(32), BackendModel(8)
 SLACK_MS = (5_000, 30_000)
 TIME, P95 = "time (minutes)", "95 % wait no longer than (seconds)"
 LONGER = 64
-_UNITS = 10**9
-"""A thousand service units."""
-Judged = tuple[bool, str]
-Points = list[tuple[float, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A picture as SVG, and what its run was found to have kept or not."""
-
-    svg: str
-    judged: Sequence[Judged]
 
 
 def weights(seconds: int = 600) -> Shown:
@@ -56,9 +50,9 @@ def weights(seconds: int = 600) -> Shown:
     run = watched(sent(sources, MODEL, seconds), rules, MODEL)
     begin, end = run.looks[back_s + seconds // 20], run.looks[-1]
     atlas, birch, cedar = (end.of_tenant(name) - begin.of_tenant(name) for name in names)
-    lines = [Line(name, over_time(run, _service_of(name)), number) for number, name in enumerate(names)]
+    lines = [Line(name, over_time(run, service_of(name)), number) for number, name in enumerate(names)]
     bound = run.gap_bound
-    return _shown(
+    return shown(
         "Service by tenant: atlas has twice the weight, cedar pauses",
         Panel(TIME, "service so far (thousand units)", lines=lines),
         (
@@ -82,13 +76,13 @@ def floor(seconds: int = 2_400) -> Shown:
         return max(0.0, float(share * look.work - behind))
 
     lines = [
-        Line("batch, headrace", over_time(run, lambda look: look.of_tier("batch") / _UNITS), 1),
-        Line("its share", over_time(run, lambda look: float(share * look.work) / _UNITS), 2),
-        Line("promise", over_time(run, lambda look: promised(look) / _UNITS), 1, limit=True),
-        Line("batch, strict", over_time(strict, lambda look: look.of_tier("batch") / _UNITS), 0),
+        Line("batch, headrace", over_time(run, lambda look: look.of_tier("batch") / THOUSAND), 1),
+        Line("its share", over_time(run, lambda look: float(share * look.work) / THOUSAND), 2),
+        Line("promise", over_time(run, lambda look: promised(look) / THOUSAND), 1, limit=True),
+        Line("batch, strict", over_time(strict, lambda look: look.of_tier("batch") / THOUSAND), 0),
     ]
     got = run.looks[-1].of_tier("batch") / run.looks[-1].work
-    return _shown(
+    return shown(
         "Work of the batch tier while the other tiers ask for twice the capacity",
         Panel(TIME, "work so far (thousand units)", lines=lines),
         (
@@ -113,7 +107,7 @@ def slots(seconds: int = 600) -> Shown:
     ]
     whole = [look for look in run.looks if all(look.waiting.get(name) for name in others)]
     most = max(look.slots.get("long", 0) for look in whole)
-    return _shown(
+    return shown(
         "Slots of the tenant whose answers are 64 times as long, of eight tenants",
         Panel(TIME, "slots", lines=lines, least_top=MODEL.slots),
         (most <= limit, f"it had at most {most} of {MODEL.slots} slots in {len(whole)} s in which all waited; limit {limit}"),
@@ -128,10 +122,10 @@ def ceiling(seconds: int = 600) -> Shown:
     )
     sources = [Source("atlas", 0.6), Source("birch", 1.0), Source("cedar", 0.6)]
     jobs = sent(sources, SMALL, seconds)
-    run = watched(jobs, _by_tokens(rules), SMALL)
+    run = watched(jobs, by_tokens(rules), SMALL)
     lines = [
-        Line("asked for", _asked(jobs, seconds, "birch"), 0),
-        Line("given", over_time(run, _service_of("birch")), 1),
+        Line("asked for", asked(jobs, seconds, "birch"), 0),
+        Line("given", over_time(run, service_of("birch")), 1),
         Line(
             "ceiling",
             [(at / 60, (at_once + a_minute * at / 60) / 1_000) for at in (0, seconds)],
@@ -142,7 +136,7 @@ def ceiling(seconds: int = 600) -> Shown:
     given = [look.of_tenant("birch") / 10**6 for look in run.looks]
     over = max(got - at_once - a_minute * at / 60 for at, got in enumerate(given))
     most, busy = max(job.input_tokens + job.output_tokens for job in jobs), run.figures.busy
-    return _shown(
+    return shown(
         "Tokens of a tenant with a ceiling of 30,000 a minute",
         Panel(TIME, "tokens so far (thousand)", lines=lines),
         (over < most, f"birch was never more than {max(0, over):,.0f} tokens over its ceiling; a request has up to {most:,}"),
@@ -172,7 +166,7 @@ def users(seconds: int = 600) -> Shown:
     }  # fmt: skip
     shares = [each.looks[-1].of_tenant("birch") / each.looks[-1].work for each in (without, run)]
     most, least = max(waits["with keys"][1:]), min(waits["without keys"][1:])
-    return _shown(
+    return shown(
         "Wait by end user of one tenant, of whom one floods",
         Panel("end user", P95, bars=waits, places=names),
         (most < least / 10, f"p95 wait of the four: at most {most:.1f} s with keys, at least {least:.1f} s without"),
@@ -190,7 +184,7 @@ def priorities(seconds: int = 600) -> Shown:
         for name, run in runs.items()
     }
     ours = waits["headrace"]
-    return _shown(
+    return shown(
         "Wait by priority inside one tenant",
         Panel("priority", P95, bars=waits, places=["2", "1", "0"]),
         (
@@ -211,7 +205,7 @@ def overload(requests: int = 2_000, loads: Sequence[float] = (0.8, 1.0, 1.2, 1.5
             points.append((load, 100 * run.figures.goodput))
     lines = [Line(name, points, look) for look, (name, points) in enumerate(found.items())]
     ours = [share for load, share in found["headrace"] if load >= 1.2]
-    return _shown(
+    return shown(
         "Goodput: slot time that went into what was in time",
         Panel("asked for (times the capacity)", "goodput (% of capacity)", lines=lines, least_top=100),
         (
@@ -229,9 +223,9 @@ def flood(seconds: int = 300) -> Shown:
     shares: dict[str, list[float]] = {}
     for contender in ("fifo", "fifo-drop", "headrace"):
         run = watched(jobs, rules, MODEL, contender, drain_ms=60_000)
-        shares[contender] = [_on_time(run, name) for name in names]
+        shares[contender] = [on_time(run, name) for name in names]
     least = min(shares["headrace"][1:])
-    return _shown(
+    return shown(
         "On time by tenant, of whom one floods",
         Panel("tenant", "on time (%)", bars=shares, places=names, least_top=100),
         (least >= 97, f"of each other tenant's requests {least:.1f} % or more on time"),
@@ -251,11 +245,11 @@ def headroom(seconds: int = 900) -> Shown:
         "no headroom": watched(jobs, policy({}, tiers=plain), MODEL, drain_ms=300_000),
         "headrace": watched(jobs, policy({}), MODEL),
     }
-    lines = [Line(name, _waits_of(run, "interactive"), look) for look, (name, run) in enumerate(runs.items())]
+    lines = [Line(name, waits_of(run, "interactive"), look) for look, (name, run) in enumerate(runs.items())]
     urgent = [job for job in jobs if job.tier == "interactive"]
     wait = p95_of(runs["headrace"], [job.tier == "interactive" for job in jobs])
     alone = p95_of(watched(urgent, policy({}), MODEL), [True for _ in urgent])
-    return _shown(
+    return shown(
         "Interactive requests beside slots full of long batch answers",
         Panel("time of arrival (minutes)", P95, lines=lines),
         (wait <= 1.2 * max(250, alone), f"p95 wait {wait} ms, {alone} ms without batch work"),
@@ -268,83 +262,14 @@ SCENES: dict[str, Callable[[], Shown]] = {
 }  # fmt: skip
 
 
-def policy(tenants: Mapping[str, Mapping[str, Any]], **more: Any) -> Policy:
-    """One pool, and the tiers as they are by default."""
-    return policy_from({"pools": {POOL: {"models": {"m": "m"}}}, "tenants": tenants, **more})
-
-
-def over_time(run: Watched, value: Callable[[Look], float]) -> Points:
-    """Some two hundred points, by minutes."""
-    step = max(1, len(run.looks) // 200)
-    return [(second / 60, value(look)) for second, look in enumerate(run.looks) if second % step == 0]
-
-
-def p95_of(run: Watched, whose: Sequence[bool]) -> int:
-    """Milliseconds; who never got a slot has waited until the run ended."""
-    waits = [run.waited_ms(job) for job, chosen in zip(run.jobs, whose, strict=True) if chosen]
-    return percentile(waits, 95) or 0
-
-
-def told(units: float | Fraction, run: Watched) -> str:
-    """Micro service units, in seconds of the pool's service too."""
-    return (
-        f"{round(units) / 10**6:,.0f} units ({run.figures.seconds_of(round(units)) or 0:.1f} s of the pool)"
-    )
-
-
-def _shown(title: str, panel: Panel, *judged: Judged) -> Shown:
-    return Shown(picture(title, [[panel]], height=320), judged)
-
-
-def _service_of(tenant: str) -> Callable[[Look], float]:
-    """In thousands."""
-    return lambda look: look.of_tenant(tenant) / _UNITS
-
-
-def _by_tokens(rules: Policy) -> Policy:
-    """Each token costs one unit, so that service is in tokens."""
-    cost = CostWeights(prompt=10**6, cached=10**6, completion=10**6)
-    return replace(rules, pools={POOL: replace(rules.pools[POOL], cost=cost)})
-
-
-def _asked(jobs: Sequence[Job], seconds: int, tenant: str) -> Points:
-    """Thousands of tokens so far."""
-    total, points, unread = 0, Points(), deque(job for job in jobs if job.tenant == tenant)
-    for second in range(0, seconds, max(1, seconds // 200)):
-        while unread and unread[0].at_ms <= 1_000 * second:
-            job = unread.popleft()
-            total += job.input_tokens + job.output_tokens
-        points.append((second / 60, total / 1_000))
-    return points
-
-
-def _waits_of(run: Watched, tier: str) -> Points:
-    """Seconds of the p95 wait, of those that arrived in each of 24 parts of the run."""
-    step_ms = run.jobs[-1].at_ms // 24 + 1
-    parts: dict[int, list[int]] = {}
-    for job in run.jobs:
-        if job.tier == tier:
-            parts.setdefault(job.at_ms // step_ms, []).append(run.waited_ms(job))
-    return [
-        (part * step_ms / 60_000, (percentile(waits, 95) or 0) / 1_000)
-        for part, waits in sorted(parts.items())
-    ]
-
-
-def _on_time(run: Watched, tenant: str) -> float:
-    """Percent of its requests."""
-    mine = [job for job in run.jobs if job.tenant == tenant]
-    return 100 * sum(job.on_time for job in mine) / len(mine)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Draws them, and prints what was kept; 1 when something wasn't."""
     folder, broken = Path(arguments[0]), 0
     for name in arguments[1:] or SCENES:
-        shown = SCENES[name]()
-        (folder / f"{name}.svg").write_text(shown.svg, encoding="utf-8")
+        scene = SCENES[name]()
+        (folder / f"{name}.svg").write_text(scene.svg, encoding="utf-8")
         say(f"{name}: {SCENES[name].__doc__}")
-        for kept, sentence in shown.judged:
+        for kept, sentence in scene.judged:
             say(f"  {'kept  ' if kept else 'BROKEN'}  {sentence}")
             broken += not kept
     return min(1, broken)

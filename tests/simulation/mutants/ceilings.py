@@ -108,7 +108,7 @@ CEILINGS = (
         "time without a debt is saved up",
         "in no time more than the ceiling says",
         time_without_a_debt_is_saved_up,
-        "test_ceilings::test_time_in_which_nothing_was_spent_isnt_saved_up",
+        "test_is_it_over_its_ceiling::test_time_in_which_nothing_was_spent_isnt_saved_up",
     ),
     Mutant(
         "estimates are never settled",
@@ -138,25 +138,25 @@ CEILINGS = (
         "a takeover forgets debts",
         _OWED,
         a_change_of_owner_forgets_debts,
-        "test_ceilings::test_what_is_owed_survives_a_change_of_owner",
+        "test_ceilings_over_owners::test_what_is_owed_survives_a_change_of_owner",
     ),
     Mutant(
         "what was released since the checkpoint is free",
         _OWED,
         nobody_counts_what_was_released_since_the_checkpoint,
-        "test_ceilings::test_what_was_released_since_the_last_checkpoint_counts_for_the_next_owner_as_well",
+        "test_ceilings_over_owners::test_what_was_released_since_the_last_checkpoint_counts_for_the_next_owner_as_well",
     ),
     Mutant(
         "what runs at a takeover is charged twice",
         "an attempt is charged once, by whichever owner",
         everything_is_charged_again_by_the_next_owner,
-        "test_ceilings::test_who_is_known_to_the_checkpoint_isnt_charged_twice",
+        "test_ceilings_over_owners::test_who_is_known_to_the_checkpoint_isnt_charged_twice",
     ),
     Mutant(
         "debts by the clock alone",
         "nobody is paced for longer than what was owed",
         the_next_owners_clock_is_believed,
-        "test_ceilings::test_a_clock_that_is_behind_paces_nobody_longer",
+        "test_ceilings_over_owners::test_a_clock_that_is_behind_paces_nobody_longer",
     ),
     Mutant(
         "charges in flight keep their old weight",

@@ -159,7 +159,7 @@ REROUTES = (
         "an owner remembers all that went in a day",
         "a checkpoint stays small enough to be read at a claim",
         all_that_went_is_known,
-        "test_rerouting::test_where_requests_went_is_known_for_a_day_of_so_many_as_an_owner_can_read_at_its_claim",
+        "test_rerouted::test_where_requests_went_is_known_for_a_day_of_so_many_as_an_owner_can_read_at_its_claim",
     ),
     Mutant(
         "what an operator lets go on is looked at only after it was released",

@@ -21,7 +21,7 @@ from headrace.scheduler.simulate.scenario import Scenario
 from headrace.scheduler.state.cached_shares import CachedShares
 from tests.support.scheduler import case as by_hand
 from tests.support.scheduler.pure import place
-from tests.unit.scheduler.test_routing import BOOTS, HOUR, Case, prefix
+from tests.support.scheduler.two_caches import BOOTS, HOUR, Case, prefix
 from tests.unit.scheduler.test_simulated_caches import talks
 
 TOKENS = st.integers(0, 200_000)

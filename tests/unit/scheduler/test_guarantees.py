@@ -9,7 +9,8 @@ import pytest
 
 from headrace.scheduler.simulate.comparing import contenders
 from tests.benchmarks import guarantees
-from tests.benchmarks.guarantees import SCENES, Shown
+from tests.benchmarks.guarantees import SCENES
+from tests.benchmarks.shown_runs import Shown
 
 SHORT: dict[str, Callable[[], Shown]] = {
     "weights": partial(guarantees.weights, 160),

@@ -11,7 +11,6 @@ from headrace.contracts.requests import MOST_HOPS, RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
 from headrace.scheduler.decisions.may_reroute import may_reroute
-from headrace.scheduler.state.rerouted import KEPT_MINUTES, Rerouted
 from tests.support.scheduler.pure import NAMES
 from tests.support.scheduler.two_pools import AWAY, HOME, PARTITION, THIRD, ObedientWorker, TwoPools
 
@@ -286,20 +285,6 @@ def test_what_could_not_be_written_runs_here_only_once_no_successor_can_find_the
     pools.settle()
     assert pools.wrong([record]) == []
     assert written_away(pools) == []
-
-
-def test_where_requests_went_is_known_for_a_day_of_so_many_as_an_owner_can_read_at_its_claim() -> None:
-    went, most, per_minute = Rerouted(), 200_000, 2_000
-    for minute in range(150):
-        for number in range(per_minute):
-            went.add(f"{minute}/{number}", AWAY, minute)
-        gone = went.forget_before(minute, since=0)
-        assert all(went.piece(*piece) is None for piece in gone)
-    known = sum(f"{minute}/{number}" in went for minute in range(150) for number in range(per_minute))
-    assert most - 500 < known <= most
-    assert (went.get("40/0"), went.get("60/0"), went.get("149/0")) == (None, AWAY, AWAY)
-    assert len(went.forget_before(100 + KEPT_MINUTES + 1, since=0)) == 51 * per_minute // 500
-    assert (went.get("100/0"), went.get("101/0")) == (None, AWAY)
 
 
 def without(policy: Policy, pool: str) -> Policy:

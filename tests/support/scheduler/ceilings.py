@@ -1,0 +1,89 @@
+"""A pool whose tenants, or which itself, may spend so much in a minute. Used by tests of ceilings."""
+
+import msgspec
+
+from headrace.bus.messages import message_of
+from headrace.contracts.checkpoints import Debt, Paced
+from headrace.contracts.codec import decode
+from headrace.contracts.commands import Run
+from headrace.contracts.control import Query
+from headrace.contracts.ids import AttemptId
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.outcomes import Verdict
+from headrace.contracts.policy import CeilingPolicy, Policy
+from headrace.contracts.replies import Answer
+from headrace.contracts.reports import Held
+from headrace.contracts.topics import TopicKind
+from headrace.contracts.values import Usage
+from headrace.scheduler.core import pacing
+from headrace.scheduler.core.pool_state import PoolState
+from tests.support.scheduler.case import Case
+from tests.support.scheduler.processes import SimScheduler
+from tests.support.scheduler.pure import place, policy
+
+TOKENS = CeilingPolicy(tokens=600, at_once=100)
+REQUESTS = CeilingPolicy(requests=6, at_once=2)
+
+
+def with_ceilings(*of_a: CeilingPolicy, pool: tuple[CeilingPolicy, ...] = ()) -> Policy:
+    """Of tenant a, and of the pool."""
+    made = policy()
+    tenants = {**made.tenants, "a": msgspec.structs.replace(made.tenants["a"], ceilings=of_a)}
+    pools = {name: msgspec.structs.replace(each, ceilings=pool) for name, each in made.pools.items()}
+    return msgspec.structs.replace(made, tenants=tenants, pools=pools)
+
+
+def served(*of_a: CeilingPolicy, pool: tuple[CeilingPolicy, ...] = (), limit: int = 40) -> Case:
+    made = Case(with_ceilings(*of_a, pool=pool))
+    made.run()
+    made.report(limit=limit)
+    made.run(100)
+    return made
+
+
+def ran(case: Case) -> list[str]:
+    return [run.request.tenant for run in case.commands(Run)]
+
+
+def live(case: Case, seconds: int, *, limit: int = 40, epoch: int = 1, held: tuple[Held, ...] = ()) -> None:
+    """The worker reports twice a second and ends all that it was given at once."""
+    done = len(case.commands(Run)) if held else getattr(case, "done", 0)
+    for _ in range(2 * seconds):
+        case.run(500)
+        for run in case.commands(Run)[done:]:
+            used = Usage(prompt_tokens=60, completion_tokens=40)
+            case.answer(run, Verdict.DONE, status=Status.SUCCEEDED, usage=used)
+        done = len(case.commands(Run))
+        case.report(limit=limit, epoch=epoch, held=held)
+    case.done = done  # type: ignore[attr-defined]
+
+
+def asked(case: Case, request_id: str) -> Answer:
+    query = Query(id=request_id, nonce=f"n{case.world.now_ms}", gateway=0, why=True)
+    case.world.append(message_of(place(TopicKind.CONTROL), query))
+    case.run(300)
+    answers = [decode(TopicKind.REPLIES, r.header) for r in case.world.logs[place(TopicKind.REPLIES)]]
+    found = [answer for answer in answers if isinstance(answer, Answer) and answer.nonce == query.nonce]
+    return found[-1]
+
+
+def taken_over(case: Case) -> SimScheduler:
+    """Another replica, which knows only what the logs say."""
+    case.owner.crash()
+    setting = case.owner.setting
+    case.owner = SimScheduler(case.world, 0)
+    case.owner.setting = setting
+    return case.owner
+
+
+def paced_ms(ahead_ms: int) -> int:
+    """For how long a tenant is paced that owes 10 s, by the clock of an owner that is so far ahead of the last one's."""
+    case = Case(with_ceilings(CeilingPolicy(requests=6, at_once=1)))
+    state = PoolState.empty(case.owner.setting, 2)
+    state.now = case.world.now
+    debt = Debt(due_ms=state.now.wall_ms + 10_000 - ahead_ms, owed_ms=10_000)
+    record = Paced(tenant="a", through=AttemptId(1, 5), debts={"requests/60000000": debt})
+    pacing.owe(state, {"a": record, "gone": record, None: record})
+    assert state.ceilings.knows("a", AttemptId(1, 5))
+    assert not state.ceilings.knows("a", AttemptId(1, 6))
+    return state.ceilings.closed.get("a", state.now.boot_ms) - state.now.boot_ms
