@@ -90,9 +90,9 @@ def test_no_more_goes_before_than_waits_and_what_is_far_behind_goes_not_at_all(
 
 def heap_of(count: int) -> tuple[list[Any], list[Tracked]]:
     made = [request(number, "a", "t", UNIT) for number in range(count)]
-    for each in made:
-        each.phase = Phase.WAITING
-    return [(each.order, number, each) for number, each in enumerate(made)], made
+    for number, each in enumerate(made):
+        each.phase, each.entry = Phase.WAITING, number
+    return [(each.order, each.entry, each) for each in made], made
 
 
 @pytest.mark.parametrize("queued", [20_000, 200_000])

@@ -19,7 +19,7 @@ OrderKey = tuple[int, int, int, int]
 def tier_shares(tiers: Mapping[str, TierPolicy]) -> dict[str, Fraction]:
     """phi_j = r_j + (1 - sum r) * f_j / sum f: each tier's constant share, which contains its floor. They sum to 1."""
     floors = {name: Fraction(tier.floor_percent, 100) for name, tier in tiers.items()}
-    rest, weights = 1 - sum(floors.values()), sum(tier.weight for tier in tiers.values())
+    rest, weights = 1 - sum(floors.values(), Fraction(0)), sum(tier.weight for tier in tiers.values())
     return {name: floors[name] + rest * Fraction(tier.weight, weights) for name, tier in tiers.items()}
 
 

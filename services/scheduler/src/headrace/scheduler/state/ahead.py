@@ -37,8 +37,8 @@ def before(heap: Sequence[Entry], order: OrderKey) -> Before:
         looks += 1
         if looks > MOST_COUNTED:
             return _about(heap, order)
-        key, _, request = heap[index]
-        if counts(key, request):
+        _, number, request = heap[index]
+        if counts(number, request):
             charges[request.id] = request.charge
         stack += (2 * index + 1, 2 * index + 2)
     return Before(len(charges), sum(charges.values()))
@@ -69,5 +69,5 @@ def _name(flow: int) -> str:
 def _about(heap: Sequence[Entry], order: OrderKey) -> Before:
     """An odd step, so that it doesn't follow the heap's own doubling."""
     step = len(heap) // _SAMPLES | 1
-    ahead = [request.charge for key, _, request in heap[::step] if key < order and counts(key, request)]
+    ahead = [each.charge for key, number, each in heap[::step] if key < order and counts(number, each)]
     return Before(step * len(ahead), step * sum(ahead), exact=False)

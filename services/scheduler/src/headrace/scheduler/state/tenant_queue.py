@@ -29,9 +29,9 @@ class Waiting(NamedTuple):
     cost: int
 
 
-def counts(order: OrderKey, request: Tracked) -> bool:
+def counts(number: int, request: Tracked) -> bool:
     """Whether an entry of a heap is where this request waits: it has one place in its order at a time."""
-    return request.phase is Phase.WAITING and request.order is order
+    return request.phase is Phase.WAITING and request.entry == number
 
 
 @dataclass(slots=True)
@@ -51,8 +51,8 @@ class FlowQueue:
     def first(self) -> Tracked | None:
         """The first of those in memory."""
         while self.heap:
-            order, _, request = self.heap[0]
-            if request.phase is Phase.WAITING and request.order is order:
+            _, number, request = self.heap[0]
+            if request.phase is Phase.WAITING and request.entry == number:
                 return request
             heappop(self.heap)
         return None
@@ -60,12 +60,12 @@ class FlowQueue:
     def tidy(self) -> None:
         """Let go of entries that no longer count, where there are many."""
         if len(self.heap) > 2 * self.whole + _SLACK:
-            self.heap = [entry for entry in self.heap if counts(entry[0], entry[2])]
+            self.heap = [entry for entry in self.heap if counts(entry[1], entry[2])]
             heapify(self.heap)
 
     def first_few(self, most: int) -> list[Tracked]:
         """The first of those in memory with their payloads, in order; the logarithm of so many for each."""
-        entries = (entry for entry in in_order(self.heap) if counts(entry[0], entry[2]))
+        entries = (entry for entry in in_order(self.heap) if counts(entry[1], entry[2]))
         here = (request for _, _, request in entries if request.received is not None)
         return list(islice(here, most))
 
@@ -139,7 +139,7 @@ class TenantQueue:
 
     def enter(self, request: Tracked, number: int) -> None:
         """Into the heap. `number` tells those apart who come at the same place."""
-        flow = self.flows[request.flow]
+        flow, request.entry = self.flows[request.flow], number
         heappush(flow.heap, (request.order, number, request))
         if request.received is not None:
             self._whole(flow, request.received)
@@ -147,7 +147,7 @@ class TenantQueue:
     def reorder(self, request: Tracked, order: OrderKey, number: int) -> None:
         """It stands elsewhere in its flow's order from now on: its old entry no longer counts."""
         flow = self.flows[request.flow]
-        request.order = order
+        request.order, request.entry = order, number
         heappush(flow.heap, (order, number, request))
         flow.tidy()
 

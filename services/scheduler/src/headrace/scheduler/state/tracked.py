@@ -30,7 +30,7 @@ class Tracked(Struct, eq=False):
     alone, so that `record` has what decisions need and `trace` nothing. `charge` is what it was expected to cost
     when it was read or last dispatched, in micro service units; `used` counts attempts used up; it may run from `due_boot_ms`
     (ms since boot) on; `last` is the greatest attempt known; `trace` the trace headers to pass on; `flow` where it waits or
-    waited last inside its tenant. `stays`: it isn't passed on to another pool any more.
+    waited last inside its tenant, `entry` the number of its place there. `stays`: it isn't passed on to another pool again.
     """
 
     record: RequestRecord
@@ -45,6 +45,7 @@ class Tracked(Struct, eq=False):
     start_by_ms: int | None = None
     last: AttemptId = AttemptId(0, 0)
     flow: int = NO_KEY
+    entry: int = 0
     stays: bool = False
 
     @property
