@@ -18,9 +18,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SOURCES = ("libs/contracts/src", "libs/bus/src", "libs/runtime/src", "services/scheduler/src")
 CORE = "services/scheduler/src/headrace/scheduler"
 PACKAGES = ("decisions", "state", "core")
-STRUCT = "(Struct"
+STRUCT = "Struct"
 ORDERS = ("standing_orders", "bulk_cancels", "bulk_cancelling", "carrying_out", "moving", "reprioritising")
-"""mypyc knows neither msgspec's structs nor these, which are generic: they stay as they are, and neither is where time goes."""
+"""mypyc knows neither msgspec's structs nor these, which are generic: they stay as they are. Neither is where time goes."""
 
 
 def compiled_modules(root: Path) -> list[str]:
