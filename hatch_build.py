@@ -61,14 +61,22 @@ class CompiledCore(BuildHookInterface[Any]):
 
         work, root = Path(str(self._work)), Path(self.root)
         os.environ["MYPYPATH"] = os.pathsep.join(str(root / source) for source in SOURCES)
-        options = ["--config-file=", "--namespace-packages", "--explicit-package-bases", "--follow-imports=silent"]
+        options = [
+            "--config-file=",
+            "--namespace-packages",
+            "--explicit-package-bases",
+            "--follow-imports=silent",
+        ]
         before = Path.cwd()
         os.chdir(root)
         try:
             extensions = mypycify(
-                [*options, f"--cache-dir={work / 'cache'}", *compiled_modules(root)], target_dir=str(work / "c")
+                [*options, f"--cache-dir={work / 'cache'}", *compiled_modules(root)],
+                target_dir=str(work / "c"),
             )
-            command: Any = Distribution({"name": "headrace", "ext_modules": extensions}).get_command_obj("build_ext")
+            command: Any = Distribution({"name": "headrace", "ext_modules": extensions}).get_command_obj(
+                "build_ext"
+            )
             command.build_lib, command.build_temp, command.parallel = str(made), str(work / "objects"), True
             command.ensure_finalized()
             command.run()
