@@ -7,7 +7,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 COPY requirements/build.txt requirements/build.txt
 RUN pip install --require-hashes -r requirements/build.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY libs libs
 COPY services services
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .

@@ -104,7 +104,7 @@ def test_a_package_that_the_wheel_leaves_out_is_noticed(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     for part in ("libs/contracts", "libs/bus", "services/scheduler"):
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("LICENSE", "README.md"):
+    for name in ("LICENSE", "README.md", "hatch_build.py"):
         shutil.copy(ROOT / name, tree)
     for folder in (line for line in _listed_folders() if not (tree / line).exists()):
         (tree / folder).mkdir(parents=True)
