@@ -1,31 +1,22 @@
 """Operators: what they order of many requests at once, while owners come and go. Offered by schedules.every."""
 
 from headrace.bus.messages import message_of
-from headrace.contracts.barriers import Barrier
 from headrace.contracts.control import CancelMatching, Reprioritise
 from headrace.contracts.selections import Selection, Stage
 from headrace.contracts.topics import TopicKind
 from tests.simulation.schedules.schedule import schedule, wrong_if
 from tests.simulation.world.callers import Asked
+from tests.simulation.world.operators import ends_of_requests
 from tests.simulation.world.run import Cast
 from tests.simulation.world.scene import Scene
 from tests.support.scheduler.pure import place
-
-
-def ends_of_requests(scene: Scene) -> dict[str, dict[int, int]]:
-    """Before which offsets all stands that was accepted until now, as the CLI's barriers prove it."""
-    broker, found = scene.stage.broker, dict[str, dict[int, int]]()
-    for where in [each for each in broker.logs if ".requests." in f".{each.topic}"]:
-        found.setdefault(where.topic, {})[where.partition] = broker.logs[where].end
-        broker.append(message_of(where, Barrier()), "an operator")
-    return found
 
 
 def order(scene: Scene, meant: list[Asked]) -> None:
     """An operator cancels what waits now: it is asked for, so the checker finds nothing wrong with its end."""
     scene.run_for(5)
     before_ms = scene.gateways[0].clock.now().wall_ms + 3_600_000  # as on a machine whose clock is ahead
-    selection = Selection(stage=Stage.QUEUED, stands_before=ends_of_requests(scene))
+    selection = Selection(stage=Stage.QUEUED, stands_before=ends_of_requests(scene.stage))
     record = CancelMatching(selection=selection, before_ms=before_ms)
     scene.stage.broker.append(message_of(place(TopicKind.CONTROL), record), "an operator")
     for asked in meant:
@@ -83,7 +74,7 @@ def an_operators_new_priority_outlives_its_owner() -> list[str]:
     scene.calls(last_ms=300)
     waiting = [scene.submit() for _ in range(8)]
     scene.run_for(5)
-    selection = Selection(id_prefix=waiting[-1].record.id, stands_before=ends_of_requests(scene))
+    selection = Selection(id_prefix=waiting[-1].record.id, stands_before=ends_of_requests(scene.stage))
     record = Reprioritise(selection=selection, priority=5)
     scene.stage.broker.append(message_of(place(TopicKind.CONTROL), record), "an operator")
     scene.run_for(2_400)

@@ -64,7 +64,7 @@ class Backend:
         before, count = self._handed(work), stage.rng.randint(1, 8)
         read = count_of(before)
         words = words_of(request, attempt, max(count, read + 1))[read:]
-        stage.texts[attempt] = before + "".join(words)
+        stage.texts[request.id, attempt] = before + "".join(words)
         fails = stage.faulty and stage.rng.random() < self._fail_share
         every_ms = stage.rng.randint(30, self._longest_ms) // len(words)
         outcome = outcome_of(stage.rng, words, before, fails=fails)

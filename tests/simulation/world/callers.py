@@ -15,6 +15,7 @@ from headrace.contracts.codec import HEADER
 from headrace.contracts.ids import mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.partitions import partition_of
+from headrace.contracts.prefixes import HASH_CHARACTERS
 from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
@@ -45,8 +46,10 @@ class Asked:
 class Callers:
     """All of them. `plan` says how many there will be, over which time."""
 
-    def __init__(self, stage: Stage, gateways: list[SimGateway], database: Database) -> None:
-        self._stage, self._gateways, self._database = stage, gateways, database
+    def __init__(
+        self, stage: Stage, gateways: list[SimGateway], database: Database, *, hints: bool = False
+    ) -> None:
+        self._stage, self._gateways, self._database, self._hints = stage, gateways, database, hints
         self.asked: dict[str, Asked] = {}
         self.garbage = 0
         self.left = 0
@@ -134,14 +137,22 @@ class Callers:
             random=rng.randbytes(10),
         )  # fmt: skip
         hurry = number % 7 == 3
+        prefix, session = self._hinted(tenant) if self._hints else ("", None)
         return RequestRecord(
             id=made, tenant=tenant, pool=POOL, tier=tier, partition=partition, model="m", route=_CHAT,
             accepted_ms=wall_ms, payload=Payload(size=2), gateway=gateway.number, waits=rng.random() < 0.5,
             stream=rng.random() < 0.6, plain_text=True, max_tokens=10, prompt_tokens=4,
             start_by_ms=wall_ms + (rng.randint(300, 6_000) if hurry else _FOREVER_MS),
             finish_by_ms=wall_ms + rng.randint(2_000, 15_000) if number % 11 == 5 else None,
-            metadata={"varies": "yes"} if rng.random() < 0.4 else {},
+            metadata={"varies": "yes"} if rng.random() < 0.4 else {}, prefix=prefix, session=session,
         )  # fmt: skip
+
+    def _hinted(self, tenant: str) -> tuple[str, str | None]:
+        """What a prompt begins with, and its session: one of a few of each tenant, or none."""
+        rng = self._stage.rng
+        blocks, talk = rng.randint(0, 3), rng.randint(1, 3)
+        beginnings = (f"{tenant}{talk}{block}".ljust(HASH_CHARACTERS, "-") for block in range(blocks))
+        return "".join(beginnings), rng.choice((None, f"session-{tenant}{talk}"))
 
     def _submit(self, number: int) -> None:
         gateway = self._gateway()

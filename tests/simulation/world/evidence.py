@@ -19,7 +19,7 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.broker import Log
 from tests.simulation.world.stage import TIERS
-from tests.support.scheduler.pure import place
+from tests.support.scheduler.pure import NAMES, POOL
 
 if TYPE_CHECKING:
     from tests.simulation.world.run import World
@@ -29,8 +29,8 @@ _TICKS_TO_DEATH = 8
 
 class Evidence:
     """One run's. `rows`: what is stored, by request; `results`: its terminal records; `deaths`: boot -> when it was dead by
-    the log; `firsts`: where each request stands first, as (topic, partition, offset); `passed_on`: when those that went to
-    another pool stood in its log.
+    the log; `firsts`: by pool, where each request stands first, as (topic, partition, offset); `passed_on`: when those that
+    went to another pool stood in its log.
     """
 
     def __init__(self, world: World) -> None:
@@ -38,14 +38,15 @@ class Evidence:
         self.rows = world.database.results()
         self.results = self._first_results()
         self.deaths = self._deaths()
-        self.firsts: dict[str, tuple[str, int, int]] = {}
-        for request_id, where in self._requests():
-            self.firsts.setdefault(request_id, where)
+        self.firsts: dict[str, dict[str, tuple[str, int, int]]] = {pool: {} for pool in world.pools}
+        for pool, of_pool in self.firsts.items():
+            for request_id, where in self._requests(pool):
+                of_pool.setdefault(request_id, where)
         self.passed_on = self._passed_on()
 
-    def of(self, kind: TopicKind) -> list[tuple[int, Any]]:
+    def of(self, kind: TopicKind, pool: str = POOL) -> list[tuple[int, Any]]:
         """(virtual ms, record) of all of a topic but barriers, partition by partition in log order."""
-        topic = place(kind).topic
+        topic = NAMES.of(kind, pool=pool)
         return [
             (entry.at_ms, decode(kind, entry.received.header))
             for where, log in self.stage.broker.logs.items()
@@ -62,9 +63,11 @@ class Evidence:
                 seen.add(record.id)
                 yield record.id, at_ms
 
-    def done_here(self) -> dict[str, int]:
-        """Request -> when its first pool had nothing more to do for it: it has ended, or stands in another pool's log."""
+    def done_in(self, pool: str) -> dict[str, int]:
+        """Request -> when that pool had nothing more to do for it: it has ended, or stands in the other pool's log."""
         ended = dict(self.ended_at())
+        if pool != POOL:
+            return ended
         return ended | {mine: min(at, ended.get(mine, at)) for mine, at in self.passed_on.items()}
 
     def request_at(self, topic: str, partition: int, offset: int) -> RequestRecord | None:
@@ -78,17 +81,17 @@ class Evidence:
         record: RequestRecord = decode(TopicKind.REQUESTS, header)
         return record
 
-    def barriers(self) -> Iterator[tuple[str, int, int]]:
+    def barriers(self, pool: str) -> Iterator[tuple[str, int, int]]:
         """Where among the requests an owner only asked for the end of the log."""
-        for log in self._request_logs():
+        for log in self._request_logs(pool):
             for offset, entry in enumerate(log.entries):
                 if entry.received is not None and _is_barrier(entry.received):
                     yield log.place.topic, log.place.partition, offset
 
     def undecodable(self) -> Iterator[int]:
-        """The offsets at which neither a request nor a barrier stands."""
-        barriers = set(self.barriers())
-        for log in self._request_logs():
+        """The offsets in the first pool's logs at which neither a request nor a barrier stands."""
+        barriers = set(self.barriers(POOL))
+        for log in self._request_logs(POOL):
             for offset in range(log.end):
                 where = (log.place.topic, log.place.partition, offset)
                 if self.request_at(*where) is None and where not in barriers:
@@ -100,8 +103,8 @@ class Evidence:
             found[record.id].append(record)
         return found
 
-    def _requests(self) -> Iterator[tuple[str, tuple[str, int, int]]]:
-        for log in self._request_logs():
+    def _requests(self, pool: str) -> Iterator[tuple[str, tuple[str, int, int]]]:
+        for log in self._request_logs(pool):
             for offset in range(log.end):
                 where = (log.place.topic, log.place.partition, offset)
                 record = self.request_at(*where)
@@ -110,7 +113,7 @@ class Evidence:
 
     def _passed_on(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        mine = {log.place for log in self._request_logs()}
+        mine = {log.place for log in self._request_logs(POOL)}
         for where, log in self.stage.broker.logs.items():
             if ".requests." in f".{where.topic}" and where not in mine:
                 for offset, entry in enumerate(log.entries):
@@ -121,10 +124,13 @@ class Evidence:
 
     def _deaths(self) -> dict[str, int]:
         """Boot -> when it was dead, by the log of reports and ticks alone: what its worker held may be run again then."""
+        return {boot: at for pool in self.world.pools for boot, at in self._deaths_in(pool).items()}
+
+    def _deaths_in(self, pool: str) -> dict[str, int]:
         reported: dict[str, dict[int, int]] = {}
         ticks: defaultdict[int, set[int]] = defaultdict(set)
         found: dict[str, int] = {}
-        for at_ms, record in self.of(TopicKind.WORKERS):
+        for at_ms, record in self.of(TopicKind.WORKERS, pool):
             if isinstance(record, Tick):
                 ticks[record.epoch].add(record.number)
                 for boot, before in reported.items():
@@ -136,8 +142,8 @@ class Evidence:
                 reported[record.boot] = {epoch: len(seen) for epoch, seen in ticks.items()}
         return found
 
-    def _request_logs(self) -> list[Log]:
-        topics = {place(TopicKind.REQUESTS, tier=tier).topic for tier in TIERS}
+    def _request_logs(self, pool: str) -> list[Log]:
+        topics = {NAMES.of(TopicKind.REQUESTS, pool=pool, tier=tier) for tier in TIERS}
         return [log for where, log in self.stage.broker.logs.items() if where.topic in topics]
 
 

@@ -17,7 +17,8 @@ from headrace.contracts.reports import Report, Tick
 from headrace.contracts.topics import TopicKind
 from tests.simulation.world.calls import PROMPT, Ran, count_of
 from tests.simulation.world.evidence import Evidence, text_of
-from tests.support.scheduler.pure import place
+from tests.simulation.world.operators import fits
+from tests.support.scheduler.pure import POOL, place
 
 _LONG_AFTER_MS = 40_000
 _NEVER = 10**12
@@ -30,19 +31,18 @@ _COUNTED = ("failed: backend_error", "failed: backend_timeout")
 def protocol_kept(facts: Evidence) -> Iterator[str]:
     """Every violation, property by property."""
     yield from _answered(facts)
-    yield from _owners(facts)
     yield from _runs(facts)
-    yield from _attempts(facts)
-    yield from _floors(facts)
-    yield from _ticks(facts)
-    yield from _finished(facts)
     yield from _cancels(facts)
+    yield from _orders(facts)
     yield from _counted(facts)
+    for pool in facts.world.pools:
+        for rule in (_owners, _attempts, _floors, _ticks, _finished):
+            yield from rule(facts, pool)
 
 
 def _answered(facts: Evidence) -> Iterator[str]:
     """A: one result each, and it is the first terminal record."""
-    for request_id in facts.firsts:
+    for request_id in facts.firsts[POOL]:
         if request_id not in facts.rows:
             yield f"A: {request_id[-6:]} has no committed result"
     for request_id, row in facts.rows.items():
@@ -51,15 +51,15 @@ def _answered(facts: Evidence) -> Iterator[str]:
             yield f"A: the result of {request_id[-6:]} isn't its first terminal record"
         facts.stage.saw("suppressed second result", len(facts.results[request_id]) - 1)
     for asked in facts.world.callers.asked.values():
-        if asked.accepted_ms is not None and asked.record.id not in facts.firsts:
+        if asked.accepted_ms is not None and asked.record.id not in facts.firsts[POOL]:
             yield f"A: {asked.record.id[-6:]} was accepted and is nowhere"
 
 
-def _owners(facts: Evidence) -> Iterator[str]:
+def _owners(facts: Evidence, pool: str) -> Iterator[str]:
     """B: owners follow each other, each with an epoch of its own."""
     owned: dict[int, str] = {}
     last = 0
-    for _, record in facts.of(TopicKind.STATE):
+    for _, record in facts.of(TopicKind.STATE, pool):
         if isinstance(record, Ownership):
             if record.epoch < last:
                 yield f"B: a checkpoint of epoch {record.epoch} after one of {last}"
@@ -86,11 +86,11 @@ def _runs(facts: Evidence) -> Iterator[str]:
             yield f"D: {request_id[-6:]} failed {len(failed)} times, and may only {_ATTEMPTS}"
 
 
-def _attempts(facts: Evidence) -> Iterator[str]:
+def _attempts(facts: Evidence, pool: str) -> Iterator[str]:
     """What each `run` may be: an attempt at one request, in time, to a boot that has answered its sender."""
     of: dict[tuple[int, int], str] = {}
-    answers = _answers(facts)
-    for at_ms, record in facts.of(TopicKind.WORK):
+    answers = _answers(facts, pool)
+    for at_ms, record in facts.of(TopicKind.WORK, pool):
         if not isinstance(record, Run):
             continue
         request = record.request
@@ -103,23 +103,24 @@ def _attempts(facts: Evidence) -> Iterator[str]:
             yield f"attempts: {record.attempt} was released to a boot that hadn't answered"
 
 
-def _floors(facts: Evidence) -> Iterator[str]:
+def _floors(facts: Evidence, pool: str) -> Iterator[str]:
     """A worker starts nothing of an owner whose successor had committed when it registered."""
-    owned = [(at, record.epoch) for at, record in facts.of(TopicKind.STATE) if isinstance(record, Ownership)]
+    states = facts.of(TopicKind.STATE, pool)
+    owned = [(at, record.epoch) for at, record in states if isinstance(record, Ownership)]
     registered: dict[str, int] = {}
-    for at_ms, record in facts.of(TopicKind.WORKERS):
+    for at_ms, record in facts.of(TopicKind.WORKERS, pool):
         if isinstance(record, Report):
             registered.setdefault(record.boot, at_ms)
-    for run in (run for worker in facts.world.workers for run in worker.runs):
+    for run in (run for each in facts.world.workers if each.pool == pool for run in each.runs):
         floor = max((epoch for at, epoch in owned if at < registered.get(run.boot, 0)), default=0)
         if run.epoch < floor:
             yield f"floor: {run.attempt} of epoch {run.epoch} began at a boot that came in epoch {floor}"
 
 
-def _ticks(facts: Evidence) -> Iterator[str]:
+def _ticks(facts: Evidence, pool: str) -> Iterator[str]:
     """An owner's ticks come one at a time, none within a quarter of a second of the last, and no eight in a burst."""
     seen: defaultdict[int, dict[int, int]] = defaultdict(dict)
-    for at_ms, record in facts.of(TopicKind.WORKERS):
+    for at_ms, record in facts.of(TopicKind.WORKERS, pool):
         if isinstance(record, Tick):
             ticks = seen[record.epoch]
             if record.number in ticks:
@@ -131,23 +132,23 @@ def _ticks(facts: Evidence) -> Iterator[str]:
                     yield f"ticks: {apart + 1} of epoch {record.epoch} within {within_ms} ms"
 
 
-def _answers(facts: Evidence) -> dict[tuple[str, int], int]:
+def _answers(facts: Evidence, pool: str) -> dict[tuple[str, int], int]:
     """(boot, epoch) -> when it first reported that epoch."""
     found: dict[tuple[str, int], int] = {}
-    for at_ms, record in facts.of(TopicKind.WORKERS):
+    for at_ms, record in facts.of(TopicKind.WORKERS, pool):
         if isinstance(record, Report):
             found.setdefault((record.boot, record.epoch), at_ms)
     return found
 
 
-def _finished(facts: Evidence) -> Iterator[str]:
+def _finished(facts: Evidence, pool: str) -> Iterator[str]:
     """E: what a checkpoint calls finished has a terminal record before it, or stands in another pool's log."""
-    ended = facts.done_here()
+    ended = facts.done_in(pool)
     letters: dict[tuple[str, int, int], int] = {}
     for at_ms, letter in facts.of(TopicKind.DLQ):
         letters.setdefault((letter.topic, letter.partition, letter.offset), at_ms)
-    told = set(facts.barriers())
-    for at_ms, record in facts.of(TopicKind.STATE):
+    told = set(facts.barriers(pool))
+    for at_ms, record in facts.of(TopicKind.STATE, pool):
         if not isinstance(record, Finished):
             continue
         for offset in _offsets(record):
@@ -155,7 +156,7 @@ def _finished(facts: Evidence) -> Iterator[str]:
             if where not in told:
                 told.add(where)
                 request = facts.request_at(*where)
-                if request is not None and facts.firsts[request.id] != where:
+                if request is not None and facts.firsts[pool][request.id] != where:
                     continue  # written twice: only the first needs an end
                 ended_ms = letters.get(where) if request is None else ended.get(request.id)
                 if ended_ms is None or ended_ms > at_ms:
@@ -181,6 +182,22 @@ def _cancels(facts: Evidence) -> Iterator[str]:
             first = next((at for control, at in passed if control > offset), None)
             if first is not None and first < ended[record.id]:
                 yield f"F: a checkpoint passed the cancel of {record.id[-6:]} before it ended"
+
+
+def _orders(facts: Evidence) -> Iterator[str]:
+    """F: nothing of what an operator has cancelled starts long after that, where it was meant."""
+    began: defaultdict[str, int] = defaultdict(int)
+    for run in (run for each in facts.world.workers if each.pool == POOL for run in each.runs):
+        began[run.request] = max(began[run.request], run.began_ms)
+    for at_ms, selection in facts.world.operator.cancels:
+        if selection.stage is not None:
+            continue  # what ran then isn't meant, and may be tried again
+        for request_id, (topic, partition, offset) in facts.firsts[POOL].items():
+            record = facts.request_at(topic, partition, offset)
+            stood = offset < (selection.stands_before or {}).get(topic, {}).get(partition, 0)
+            meant = stood and record is not None and fits(selection, record.tenant, record.tier)
+            if meant and began[request_id] > at_ms + _LONG_AFTER_MS:
+                yield f"F: {request_id[-6:]} was cancelled by an operator at {at_ms} ms and began long after"
 
 
 def _counted(facts: Evidence) -> Iterator[str]:

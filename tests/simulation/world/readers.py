@@ -150,6 +150,6 @@ class NativeReader(Reader):
 
     def _check(self, attempt: AttemptId) -> None:
         """What is shown is the beginning of one attempt's text, at every moment."""
-        whole = self.stage.texts.get(attempt, "")
+        whole = self.stage.texts.get((self.record.id, attempt), "")
         if not whole.startswith(self.had.text):
             self.stage.broken.append(f"read: {self.had.text!r} was shown as the text of {attempt}")

@@ -6,7 +6,7 @@ Invariant: a run is a function of its seed and of the product's code.
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
@@ -21,14 +21,16 @@ from headrace.scheduler.decisions.when_to_pause import Window
 from tests.simulation.world.callers import Callers
 from tests.simulation.world.database import Database
 from tests.simulation.world.deliverers import SimDeliverer
+from tests.simulation.world.extras import Extras, extras_of
 from tests.simulation.world.faults import Faults, Rates
 from tests.simulation.world.gateways import SimGateway
 from tests.simulation.world.group import SimGroup
 from tests.simulation.world.judge import judge
 from tests.simulation.world.looper import Looper
+from tests.simulation.world.operators import Operator
 from tests.simulation.world.process import Process
 from tests.simulation.world.schedulers import SimScheduler
-from tests.simulation.world.stage import AWAY, GATEWAYS, Stage, policy_of_two
+from tests.simulation.world.stage import AWAY, GATEWAYS, Stage
 from tests.simulation.world.workers import SimWorker
 from tests.support.scheduler.pure import POOL
 
@@ -98,14 +100,15 @@ class World:
 
     def __init__(self, seed: int, cast: Cast | None = None) -> None:
         self.seed = seed
-        two = cast is not None and cast.away > 0
-        self.stage = stage = Stage(seed, policy_of_two()) if two else Stage(seed)
+        self.extras = extras = extras_of(seed) if cast is None else Extras(away=cast.away)
+        self.stage = stage = Stage(seed, extras.policy)
         self.database = Database(stage)
-        self.cast = cast = cast or cast_of(seed, stage.rng)
+        self.cast = cast = cast or replace(cast_of(seed, stage.rng), away=extras.away)
+        self.pools = tuple(stage.policy.pools)
         names = tuple(f"scheduler{n}" for n in range(cast.schedulers))
         window = Window(high_records=cast.window, low_records=1)
         self.schedulers = [SimScheduler(stage, name, names, window, cast.spill) for name in names]
-        others = tuple(f"{AWAY}-{name}" for name in names) if two else ()
+        others = tuple(f"{AWAY}-{name}" for name in names) if cast.away else ()
         self.away_schedulers = [SimScheduler(stage, n, others, window, cast.spill, AWAY) for n in others]
         pools = [POOL] * cast.workers + [AWAY] * cast.away
         self.workers = [
@@ -119,7 +122,8 @@ class World:
         self.deliverers = [SimDeliverer(stage, f"delivery{n}", group, self.database) for n in range(2)]
         self.gateways = [SimGateway(stage, number, self.database) for number in range(GATEWAYS)]
         self.loopers = [Looper(stage, "looper") for _ in range(cast.loopers)]
-        self.callers = Callers(stage, self.gateways, self.database)
+        self.callers = Callers(stage, self.gateways, self.database, hints=extras.hints)
+        self.operator = Operator(stage, self.callers, names)
         self.faults_end_ms = cast.faults_end_ms
 
     def processes(self) -> list[Process]:
@@ -138,12 +142,17 @@ class World:
         faults.befall(
             self.schedulers, Rates(rng.choice((4, 10, 20)), rng.choice((0, 5, 10)), rng.choice(rates))
         )
+        if self.away_schedulers:
+            faults.befall(
+                self.away_schedulers, Rates(rng.choice(rates), rng.choice((0, 5)), rng.choice(rates))
+            )
         faults.befall(self.deliverers, Rates(rng.choice(rates), rng.choice(rates), rng.choice(rates)))
         faults.befall(self.gateways, Rates(rng.choice((0, 6)), rng.choice((0, 4))))
         if self.cast.worker_faults:
             faults.befall(self.workers, Rates(rng.choice(rates), rng.choice(rates)))
         faults.befall(self.workers, Rates(stops=rng.choice((0, 0, 5, 10))))
         self.callers.plan(rng.randint(8, 20), self.faults_end_ms - 3_000)
+        self.operator.plan(self.extras.orders, self.faults_end_ms)
 
     def run(self) -> None:
         """Until everything has come to rest, or for too long."""

@@ -140,6 +140,7 @@ class SimScheduler(Process):
         """Count what was met; see that no more was released than may be held."""
         state, reader = owning.core.state, owning._warm.reader
         self.stage.broken += released_too_much(state)
+        self.stage.saw("paced", bool(state.queue.frozen.paced))
         self.stage.saw("cache full", any(limits.kept_back for limits in state.limits.values()))
         if not state.open:
             self._late = isinstance(reader, SimLoopReader) and (self._late or reader.late)

@@ -4,19 +4,15 @@ Invariant: everything random comes from one generator, seeded once.
 """
 
 from collections import Counter
-from datetime import timedelta
 from random import Random
 
-import msgspec
-
-from headrace.contracts.fallbacks import Fallback
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.policy import Policy, PoolPolicy
+from headrace.contracts.policy import Policy
 from headrace.contracts.topics import required_topics
 from tests.simulation.world.broker import Broker
 from tests.simulation.world.clockwork import Clockwork
 from tests.simulation.world.wire import Weather
-from tests.support.scheduler.pure import NAMES, POOL, policy
+from tests.support.scheduler.pure import NAMES, policy
 
 TIERS = ("interactive", "batch")
 TENANTS = ("a", "b")
@@ -24,15 +20,7 @@ GATEWAYS = 2
 LANES = 2
 POLICY = policy(lanes=LANES, headroom_percent=10, gateways=GATEWAYS, history=2)
 AWAY = "away"
-"""The other pool, in worlds that have two."""
-
-
-def policy_of_two() -> Policy:
-    """The first pool falls back on the other once it has been without a backend, or slow, for two seconds."""
-    fallback = Fallback(pool=AWAY, wait_above=timedelta(seconds=2))
-    home = msgspec.structs.replace(POLICY.pools[POOL], fallbacks=(fallback,))
-    pools = {POOL: home, AWAY: PoolPolicy(models={"other": "other"})}
-    return msgspec.structs.replace(POLICY, pools=pools)
+"""The other pool, in worlds that have two: the first falls back on it once it was slow, or without a backend, for 2 s."""
 
 
 class Stage:
@@ -50,8 +38,8 @@ class Stage:
         """(process, topic) -> until when it doesn't see what is new there: for written schedules."""
         self.broken: list[str] = []
         """What went wrong already while it ran."""
-        self.texts: dict[AttemptId, str] = {}
-        """What each attempt says from beginning to end, with what it goes on from."""
+        self.texts: dict[tuple[str, AttemptId], str] = {}
+        """What a request's attempt says from beginning to end, with what it goes on from. Pools number alike."""
         self.stopped: dict[tuple[str, AttemptId], str] = {}
         """What a request's attempt had said when it was stopped."""
         topics = required_topics(NAMES, policy.topics.counts(), pools=policy.pools, tiers=TIERS)
