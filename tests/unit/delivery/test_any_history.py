@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from headrace.bus.messages import Message, Place, Received
 from headrace.contracts.topics import TopicKind, TopicNames
-from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
 from headrace.result_delivery.decisions.where_to_read import Stand
+from headrace.result_delivery.decisions.why_refused import Refused
 from headrace.result_delivery.judging import Judging
 from headrace.result_delivery.share import ReadShare
 from tests.support.results import (

@@ -17,9 +17,9 @@ from headrace.contracts.replies import Final
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload
 from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord, outcome_of
-from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import Commit, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import MAX_FINAL_BYTES, Destinations, rfc3339
+from headrace.result_delivery.decisions.why_refused import Refused
 from tests.support.results import ACCEPTED_MS, TRACEPARENT, request_id, result
 
 NOW = ACCEPTED_MS + 2000

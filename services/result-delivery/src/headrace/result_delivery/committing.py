@@ -10,11 +10,11 @@ from datetime import timedelta
 from headrace.bus.messages import Received
 from headrace.contracts.failures import FailureKind
 from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord
-from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import Commit, Found, what_to_commit
 from headrace.result_delivery.decisions.what_to_tell import Destinations
 from headrace.result_delivery.decisions.where_to_read import Stand
 from headrace.result_delivery.decisions.whose_attempt_is_it import attempts_at, strangers
+from headrace.result_delivery.decisions.why_refused import Refused
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.result_delivery.outbox import Outbox

@@ -12,8 +12,8 @@ from headrace.contracts.values import Origin
 from headrace.result_delivery.decisions.is_it_a_request import accepted_of
 from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord, outcome_of
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted, attempted_of
-from headrace.result_delivery.decisions.refusing import LeftToOwner, Refused
 from headrace.result_delivery.decisions.what_to_commit import Found
+from headrace.result_delivery.decisions.why_refused import LeftToOwner, Refused
 
 
 @dataclass(frozen=True, slots=True)

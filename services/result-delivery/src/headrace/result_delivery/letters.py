@@ -9,7 +9,7 @@ from datetime import timedelta
 from headrace.bus.dead_letters import dead_letter
 from headrace.bus.messages import Place, Received
 from headrace.bus.ports import Confirmation, LoopProducer, QueueFullError
-from headrace.result_delivery.decisions.refusing import Refused
+from headrace.result_delivery.decisions.why_refused import Refused
 from headrace.result_delivery.observing import DeliveryMetrics
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger

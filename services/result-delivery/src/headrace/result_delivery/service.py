@@ -15,7 +15,7 @@ from headrace.bus.ports import BusUnavailableError, LoopProducer
 from headrace.contracts.control import DeliveryPosition
 from headrace.result_delivery.backoff import Backoff
 from headrace.result_delivery.committing import Committing
-from headrace.result_delivery.decisions.refusing import Refused
+from headrace.result_delivery.decisions.why_refused import Refused
 from headrace.result_delivery.forgetting import Forgetting
 from headrace.result_delivery.letters import DeadLetters
 from headrace.result_delivery.observing import DeliveryMetrics

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.bus.messages import Place, Received
-from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.where_to_read import Stand
+from headrace.result_delivery.decisions.why_refused import Refused
 from headrace.result_delivery.judging import Judged
 
 

@@ -12,7 +12,7 @@ from headrace.contracts.lies import lie_in_request
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
-from headrace.result_delivery.decisions.refusing import Headers, Refused
+from headrace.result_delivery.decisions.why_refused import Headers, Refused
 
 
 @dataclass(frozen=True, slots=True)

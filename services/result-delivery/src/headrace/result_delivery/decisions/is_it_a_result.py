@@ -10,7 +10,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import holds_nul
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.topics import TopicKind
-from headrace.result_delivery.decisions.refusing import Headers, Refused
+from headrace.result_delivery.decisions.why_refused import Headers, Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.lies import lie_in_attempt
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.contracts.topics import TopicKind
-from headrace.result_delivery.decisions.refusing import Headers, Refused
+from headrace.result_delivery.decisions.why_refused import Headers, Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from headrace.contracts.outcomes import ResultRecord
 from headrace.result_delivery.decisions.is_it_a_request import Accepted
 from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
-from headrace.result_delivery.decisions.refusing import LeftToOwner
 from headrace.result_delivery.decisions.what_to_book import LedgerRow, RequestRow, ledger_row, request_row
 from headrace.result_delivery.decisions.what_to_tell import Destinations, OutboxMessage, messages_of
+from headrace.result_delivery.decisions.why_refused import LeftToOwner
 
 
 class ResultRow(TypedDict):

@@ -14,7 +14,7 @@ from headrace.contracts.codec import HEADER, encode
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.replies import Final
 from headrace.result_delivery.decisions.is_it_a_result import TerminalRecord
-from headrace.result_delivery.decisions.refusing import Headers
+from headrace.result_delivery.decisions.why_refused import Headers
 
 MAX_FINAL_BYTES = 1024 * 1024
 """A larger body isn't sent to who waits: the gateway takes it from SQL."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from headrace.contracts.failures import FailureKind
 from headrace.result_delivery.decisions.is_it_a_request import Accepted
 from headrace.result_delivery.decisions.is_it_an_attempt import Attempted
-from headrace.result_delivery.decisions.refusing import Refused
 from headrace.result_delivery.decisions.what_to_commit import Found
+from headrace.result_delivery.decisions.why_refused import Refused
 
 _DETAIL = "an attempt names another tenant than its request does"
 

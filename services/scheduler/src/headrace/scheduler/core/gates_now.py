@@ -1,4 +1,4 @@
-"""Looks at what stands between a request and a worker now. Called by core.explaining and core.quoting.
+"""Looks at what stands between a request and a worker now. Called by core.explaining.
 
 Invariant: reads the state and changes nothing; it looks where releasing looks, so that both say the same.
 """

@@ -1,4 +1,4 @@
-"""Whether a backend that has no gauges is overloaded, by how long its first tokens take. Called by state.backend_limits.
+"""Whether a backend that has no gauges is overloaded, by how long its first tokens take. Called by state.latencies.
 
 Invariant: prompts are compared with prompts of about the same size.
 """

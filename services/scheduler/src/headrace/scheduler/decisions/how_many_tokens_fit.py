@@ -1,6 +1,6 @@
 """How many tokens an engine's KV cache will be asked for, and whether one more request fits it.
 
-Called by core.releasing for each candidate. Past-Future scheduling (arXiv 2507.10150): requests grow while they run and give
+Called by core.holding for each candidate. Past-Future scheduling (arXiv 2507.10150): requests grow while they run and give
 all back when they end, so what counts is the peak to come. Integers; theta in percent, instants in ms since boot.
 """
 

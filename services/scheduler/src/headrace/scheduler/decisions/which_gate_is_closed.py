@@ -1,4 +1,4 @@
-"""Which gates are closed to a request that waits, and by which limits? Called by core.explaining.
+"""Which gates are closed to a request that waits, and by which limits? Called by core.gates_now.
 
 Invariant: asked in the order in which the owner itself goes through them, so that the first is what has to change first; no
 gate closed means that the request only waits for its turn.
