@@ -74,4 +74,6 @@ def test_workers_are_shown_by_their_newest_boot_until_they_say_goodbye() -> None
     states = {worker.name: worker.state(NOW) for worker in workers_of("p", log)}
     assert states == {"w": "draining", "down": "backend down", "done": "drained", "well": "serving"}
     assert {worker.state(NOW + 5_001) for worker in workers_of("p", log)} == {"silent"}
+    assert {worker.told(NOW + 83_000) for worker in workers_of("p", log)} == {"silent for 1m23s"}
+    assert [worker.told(NOW) for worker in workers_of("p", log)] == list(states.values())
     assert next(w for w in workers_of("p", log) if w.name == "w").running == 1

@@ -77,7 +77,10 @@ def apply_topics(
     missing = [topic for topic in required if topic.name not in found]
     if missing:
         _create(topics, missing, within)
-    done = [f"created {topic.name} with {topic.partitions} partitions" for topic in missing]
+    done = [
+        f"created {topic.name} with {topic.partitions} partition{'s' * (topic.partitions != 1)}"
+        for topic in missing
+    ]
     for topic in required:
         if topic.name in found:
             done += _mend(topics, topic, found[topic.name])

@@ -67,6 +67,9 @@ def ordered(settings: ServiceSettings, asked: Asked, order: Order, *, yes: bool,
         return
     show_found(looked)
     say(summary_of(asked.pool, looked.found))
+    if not looked.found.queued + looked.found.running + looked.found.unread_partitions:
+        say("nothing fits, so there is nothing to do")
+        return
     for sentence in order.told(looked.found, yes=yes):
         say(sentence)
 

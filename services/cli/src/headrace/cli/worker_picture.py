@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headrace.contracts.durations import ms
+from headrace.contracts.durations import ms, render
 from headrace.contracts.reports import Gone, Report, WorkerRecord
 
 SILENT_AFTER = timedelta(seconds=5)
 """Ten reports."""
+SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,16 @@ class WorkerPicture:
     def state(self, wall_ms: int) -> str:
         """A word or two for people."""
         if wall_ms - self.seen_ms > ms(SILENT_AFTER):
-            return "silent"
+            return SILENT
         if self.draining:
             return "draining" if self.held else "drained"
         return "serving" if self.healthy else "backend down"
+
+    def told(self, wall_ms: int) -> str:
+        """The same for people, with how long it has been silent."""
+        silent = timedelta(seconds=(wall_ms - self.seen_ms) // 1000)
+        state = self.state(wall_ms)
+        return f"{state} for {render(silent)}" if state == SILENT else state
 
 
 def workers_of(pool: str, log: Iterable[tuple[int, WorkerRecord]]) -> list[WorkerPicture]:

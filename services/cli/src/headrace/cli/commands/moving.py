@@ -96,7 +96,8 @@ class _Move(NamedTuple):
                 f"{found.queued - may_go} of them may not go to {self.to}: they were tried already, have been in it or in "
                 "too many pools, are kept here by their callers, or it isn't clear which of its models is theirs (see --as)"
             )
-        sent, would = f"{may_go} were sent to {self.to}", f"--yes moves {may_go} to {self.to}"
+        sent = f"{may_go} were sent to {self.to}"
+        would = f"--yes moves {may_go} to {self.to}" if may_go else "none of them may go"
         yield sent if yes else f"nothing was done: {would}"
 
 

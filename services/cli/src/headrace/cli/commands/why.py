@@ -17,6 +17,8 @@ from headrace.contracts.explanations import GATES, Ahead, Basis, Closed, Share, 
 from headrace.contracts.ids import MalformedIdError, RequestAddress, read_request_id
 from headrace.contracts.replies import Answer
 
+_COLUMNS = ("closed gate", "limit", "used", "opens", "what its tenant is told")
+
 
 def why(
     request: Annotated[str, typer.Argument(help="The request's id, req_....")],
@@ -39,7 +41,7 @@ def why(
         say(line)
     closed = () if answer.why is None else answer.why.closed
     if closed:
-        show_table(("closed gate", "limit", "used", "because"), map(_row, closed))
+        show_table(_COLUMNS, (row_of(each, answer.as_of_ms) for each in closed))
 
 
 def told(answer: Answer, address: RequestAddress) -> Iterator[str]:
@@ -60,10 +62,16 @@ def told(answer: Answer, address: RequestAddress) -> Iterator[str]:
 
 
 def _ahead(ahead: Ahead) -> str:
-    tiers = ", ".join(f"{count} of {tier}" for tier, count in ahead.tiers.items())
+    tiers = ", ".join(f"{count} of {tier}" for tier, count in ahead.tiers.items() if count)
+    if not tiers:
+        return "nothing goes before it"
     about = "" if ahead.exact else ", counted by samples"
-    others = f"{ahead.others} of {ahead.tenants} other tenants in its tier"
-    return f"before it go {ahead.own} of its tenant and {others}; by tier: {tiers or 'none'}{about}"
+    others = (
+        f"{ahead.others} of {ahead.tenants} other tenant{'s' * (ahead.tenants != 1)}"
+        if ahead.others
+        else "none of others"
+    )
+    return f"before it go {ahead.own} of its tenant and {others} in its tier; by tier: {tiers}{about}"
 
 
 def _share(share: Share) -> str:
@@ -84,9 +92,18 @@ def _basis(basis: Basis) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    return render(timedelta(milliseconds=milliseconds))
+    """To a tenth of a second below ten, since none of these is known better."""
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f}s" if seconds < 10 else render(timedelta(seconds=round(seconds)))
 
 
-def _row(closed: Closed) -> tuple[str, ...]:
+def row_of(closed: Closed, as_of_ms: int) -> tuple[str, ...]:
+    """A closed gate in the table; the messages are as its tenant reads them."""
     counted = ("" if number is None else str(number) for number in (closed.limit, closed.used))
-    return (closed.gate, *counted, GATES[closed.gate])
+    return (closed.gate, *counted, _opens(closed.until_ms, as_of_ms), GATES[closed.gate])
+
+
+def _opens(until_ms: int | None, as_of_ms: int) -> str:
+    if until_ms is None:
+        return ""
+    return f"in {_time(until_ms - as_of_ms)}" if until_ms > as_of_ms else "now"

@@ -92,7 +92,7 @@ def _as_row(worker: WorkerPicture, wall_ms: int) -> tuple[str, ...]:
     return (
         worker.name,
         worker.pool,
-        worker.state(wall_ms),
+        worker.told(wall_ms),
         str(worker.lane),
         str(worker.slots),
         str(worker.held),
