@@ -5,9 +5,9 @@ from typing import Any
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.claiming import Claiming
+from headrace.scheduler.core import endings, terminal_records
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.commands import Commands
-from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.releasing import Releasing
@@ -129,12 +129,8 @@ def the_unknown_is_not_pinged(patches: Patches) -> None:
 
 
 def the_attempt_comes_before_the_result(patches: Patches) -> None:
-    right = Endings._records
-
-    def records(self: Endings, *given: Any) -> Any:
-        return right(self, *given)[::-1]
-
-    patches.set(Endings, "_records", records)
+    patches.set(endings, "result_message", terminal_records.attempt_message)
+    patches.set(endings, "attempt_message", terminal_records.result_message)
 
 
 def ends_without_a_lease(patches: Patches) -> None:

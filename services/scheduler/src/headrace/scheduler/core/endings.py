@@ -11,12 +11,12 @@ from headrace.bus.messages import Message, Received
 from headrace.bus.ports import Confirmation
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Failure, Origin
 from headrace.scheduler.core.counted import OF_END, Counted
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.terminal_records import (
+    OwnEnd,
     attempt_message,
     dead_letter_message,
     failure_of,
@@ -55,8 +55,11 @@ class Endings:
         if tracked.phase is Phase.WAITING:
             self._state.queue.take(tracked, Phase.ENDING)
         tracked.phase = Phase.ENDING
-        records = self._records(tracked.record, tracked.origin, tracked.used, status, failure)
-        ending = Ending(tracked.id, tracked.origin, deque(records))
+        setting, origin = self._state.setting, tracked.origin
+        attempt = self._state.next_attempt()
+        end = OwnEnd(tracked.record, origin, attempt, tracked.used, status, failure, self._state.now)
+        records = result_message(setting, end), attempt_message(setting, end)
+        ending = Ending(tracked.id, origin, deque(records))
         if status is not Status.DEAD_LETTERED:
             self._state.unread.pop(tracked.id, None)
         elif tracked.received is None:
@@ -156,21 +159,3 @@ class Endings:
         return dead_letter_message(
             state.setting, received, failure, state.now, tracked.record, tracked.used, deaths
         )
-
-    def _records(
-        self, record: RequestRecord, origin: Origin, attempts: int, status: Status, failure: Failure
-    ) -> list[Message]:
-        attempt, state = self._state.next_attempt(), self._state
-        return [
-            build(
-                state.setting,
-                record,
-                origin,
-                attempt=attempt,
-                attempts=attempts,
-                status=status,
-                failure=failure,
-                now=state.now,
-            )
-            for build in (result_message, attempt_message)
-        ]

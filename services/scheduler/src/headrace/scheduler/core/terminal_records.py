@@ -3,6 +3,8 @@
 Pure. Invariant: always in this order: dead letter (if any), result, attempt; each is acknowledged before the next is sent.
 """
 
+from typing import NamedTuple
+
 from headrace.bus.dead_letters import dead_letter
 from headrace.bus.messages import Message, Received, message_of
 from headrace.contracts.clock import Now
@@ -24,18 +26,21 @@ def failure_of(kind: FailureKind, detail: str = "") -> Failure:
     return Failure(kind=kind, message=cut_sentence(detail or rule_of(kind).sentence))
 
 
-def result_message(
-    setting: Setting,
-    record: RequestRecord,
-    origin: Origin,
-    *,
-    attempt: AttemptId,
-    attempts: int,
-    status: Status,
-    failure: Failure,
-    now: Now,
-) -> Message:
+class OwnEnd(NamedTuple):
+    """How the owner ends a request: by an attempt id of its own, after so many `attempts` of workers."""
+
+    record: RequestRecord
+    origin: Origin
+    attempt: AttemptId
+    attempts: int
+    status: Status
+    failure: Failure
+    at: Now
+
+
+def result_message(setting: Setting, end: OwnEnd) -> Message:
     """What becomes the request's result, unless an earlier one stands in the log."""
+    record, origin = end.record, end.origin
     result = ResultRecord(
         id=record.id,
         tenant=record.tenant,
@@ -43,10 +48,10 @@ def result_message(
         tier=record.tier,
         partition=origin.partition,
         origin=origin,
-        attempt=attempt,
-        attempts=attempts,
-        status=status,
-        http_status=rule_of(failure.kind).http_status,
+        attempt=end.attempt,
+        attempts=end.attempts,
+        status=end.status,
+        http_status=rule_of(end.failure.kind).http_status,
         accepted_ms=record.accepted_ms,
         gateway=record.gateway,
         model=record.model,
@@ -54,37 +59,28 @@ def result_message(
         payload=Payload(size=0),
         waits=record.waits,
         stream=record.stream,
-        failure=failure,
-        times=Times(finished_ms=now.wall_ms),
+        failure=end.failure,
+        times=Times(finished_ms=end.at.wall_ms),
     )
     return message_of(setting.place(TopicKind.RESULTS, origin.partition), result)
 
 
-def attempt_message(
-    setting: Setting,
-    record: RequestRecord,
-    origin: Origin,
-    *,
-    attempt: AttemptId,
-    attempts: int,
-    status: Status,
-    failure: Failure,
-    now: Now,
-) -> Message:
+def attempt_message(setting: Setting, end: OwnEnd) -> Message:
     """Says to whoever folds `attempts` that the request is finished; it spent nothing."""
-    dead = status is Status.DEAD_LETTERED
+    record, origin = end.record, end.origin
+    dead = end.status is Status.DEAD_LETTERED
     done = AttemptRecord(
         id=record.id,
         tenant=record.tenant,
         tier=record.tier,
         origin=origin,
-        attempt=attempt,
-        attempts=attempts,
+        attempt=end.attempt,
+        attempts=end.attempts,
         verdict=Verdict.DEAD if dead else Verdict.DONE,
-        status=status,
+        status=end.status,
         started=False,
-        failure=failure,
-        times=Times(finished_ms=now.wall_ms),
+        failure=end.failure,
+        times=Times(finished_ms=end.at.wall_ms),
         model=record.model,
         hop=record.hop,
     )
