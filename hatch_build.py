@@ -73,6 +73,8 @@ class CompiledCore(BuildHookInterface[Any]):
             extensions = mypycify(
                 [*options, f"--cache-dir={work / 'cache'}", *compiled_modules(root)],
                 target_dir=str(work / "c"),
+                opt_level="1",
+                debug_level="0",
             )
             command: Any = Distribution({"name": "headrace", "ext_modules": extensions}).get_command_obj(
                 "build_ext"

@@ -12,9 +12,7 @@ from headrace.contracts.policy import CostWeights
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Payload, Usage
 from headrace.scheduler.decisions.estimate_cost import (
-    Alike,
     Length,
-    alike,
     capped,
     expected_cost,
     is_told,
@@ -22,6 +20,7 @@ from headrace.scheduler.decisions.estimate_cost import (
     rest_of,
     spent_cost,
 )
+from headrace.scheduler.decisions.whose_answers_are_alike import Alike, alike
 from headrace.scheduler.state.answer_lengths import NEEDED, AnswerLengths
 
 WALL = 1_700_000_000_000

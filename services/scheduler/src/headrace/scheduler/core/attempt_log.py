@@ -13,7 +13,6 @@ from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
 from headrace.contracts.failures import FailureKind
-from headrace.contracts.ids import AttemptId
 from headrace.contracts.lies import Lie, lie_in_attempt
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, Verdict
@@ -103,8 +102,8 @@ class AttemptLog:
         lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition, known=known)
         if lie is None and tracked is not None:
             lie = lie_about_request(record, Known(tracked.origin, tracked.record.tenant))
-        last_issued = AttemptId(state.epoch, state.sequence)
-        return lie or lie_in_order(record, last_issued=last_issued, before=self._before(outcome))
+        before = self._before(outcome)
+        return lie or lie_in_order(record, epoch=state.epoch, sequence=state.sequence, before=before)
 
     def _before(self, outcome: Outcome) -> Before | None:
         """The latest attempt of its request that is known, and its count."""

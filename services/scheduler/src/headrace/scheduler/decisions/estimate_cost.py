@@ -10,15 +10,7 @@ from headrace.contracts.policy import CostWeights
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import MOST_TOKENS, Usage
 from headrace.scheduler.decisions.how_many_tokens_fit import left_of
-
-
-class Alike(NamedTuple):
-    """Requests whose answers are about as long. `cap`: bits of the caller's cap on one choice; 0: none was given."""
-
-    tenant: str
-    model: str
-    kind: str
-    cap: int
+from headrace.scheduler.decisions.whose_answers_are_alike import cap_of
 
 
 class Length(NamedTuple):
@@ -26,20 +18,6 @@ class Length(NamedTuple):
 
     mean: int
     most: int
-
-
-def cap_of(record: RequestRecord) -> int | None:
-    """The caller's cap on one choice of the answer; the record's is over all of them."""
-    if record.max_tokens is None or record.choices <= 1:
-        return record.max_tokens
-    return -(-record.max_tokens // record.choices)
-
-
-def alike(record: RequestRecord) -> Alike:
-    """What it is like. Records of writers that don't tell the kind of answer say at least whether it is plain."""
-    kind = record.answer or ("plain" if record.plain_text else "other")
-    cap = cap_of(record)
-    return Alike(record.tenant, record.model, kind, 0 if cap is None else (cap + 1).bit_length())
 
 
 def capped(length: Length, cap: int | None) -> Length:

@@ -39,9 +39,9 @@ def lie_about_request(record: AttemptRecord, known: Known) -> Lie | None:
     return None
 
 
-def lie_in_order(record: AttemptRecord, *, last_issued: AttemptId, before: Before | None) -> Lie | None:
-    """What it says of its own number. `last_issued` is the latest attempt of this owner, of whichever request."""
-    issued = record.attempt.epoch != last_issued.epoch or record.attempt.sequence <= last_issued.sequence
+def lie_in_order(record: AttemptRecord, *, epoch: int, sequence: int, before: Before | None) -> Lie | None:
+    """What it says of its own number. `epoch`, `sequence`: of the latest attempt of this owner, of whichever request."""
+    issued = record.attempt.epoch != epoch or record.attempt.sequence <= sequence
     if 0 in record.attempt or not issued:
         return Lie(FailureKind.LYING_ATTEMPT, f"The attempt {record.attempt} was never released.")
     if record.verdict is not Verdict.RETRY_AT or before is None:

@@ -9,7 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from headrace.contracts.explanations import LengthFrom
-from headrace.scheduler.decisions.estimate_cost import Alike, Length
+from headrace.scheduler.decisions.estimate_cost import Length
+from headrace.scheduler.decisions.whose_answers_are_alike import Alike
 
 _BOUNDS = [base << octave for octave in range(16) for base in (4, 6)]
 """The greatest length in each of 32 buckets, two an octave: 4, 6, 8, 12 ... 196,608 tokens."""
