@@ -26,6 +26,14 @@ def test_options_become_a_selection() -> None:
     )
 
 
+def test_a_tenant_that_the_policy_does_not_name_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    named = policy_from({"pools": {"p": {"models": {"m": "m"}}}, "tenants": {"crew": {}}})
+    assert selection_of(named, tenant="crew") == Selection(tenant="crew")
+    assert capsys.readouterr().err == ""
+    assert selection_of(named, tenant="crewe") == Selection(tenant="crewe")
+    assert capsys.readouterr().err == 'headrace: the policy has no tenant crewe: did you mean "crew"?\n'
+
+
 def test_an_age_goes_by_the_owners_clock() -> None:
     age = age_of("10m")
     assert age is not None

@@ -1,4 +1,4 @@
-"""The filters of `headrace queue`: options, and the selection that they make. Pure.
+"""The filters of `headrace queue`: options, and the selection that they make. Pure but for one warning.
 
 Invariant: a filter that can fit nothing, since the policy doesn't have what it names, is told as a sentence; and nothing goes
 by the clock of the operator's machine, which may be wrong.
@@ -13,10 +13,12 @@ import msgspec
 import typer
 
 from headrace.bus.messages import Place
+from headrace.cli.terminal import warn
 from headrace.cli.trouble import Trouble
 from headrace.contracts.durations import ms, parse
 from headrace.contracts.policy import Policy
 from headrace.contracts.selections import Selection, Stage
+from headrace.runtime.suggestions import did_you_mean
 
 _LONGEST_NAME, _LONGEST_ID = 128, 256
 _FIRST_MS = 1_577_836_800_000
@@ -52,9 +54,13 @@ def selection_of(
     id_prefix: str | None = None,
     state: State = State.ANY,
 ) -> Selection:
-    """What the options mean, but for the age. Raises Trouble."""
+    """What the options mean, but for the age. Raises Trouble. A tenant that the policy doesn't name may have requests that
+    wait all the same, if it was taken out lately; so it is only told.
+    """
     if tier is not None and tier not in policy.tiers:
         raise Trouble(f"the policy has no tier {tier}; it has {', '.join(policy.tiers)}")
+    if tenant is not None and tenant not in policy.tenants:
+        warn(f"the policy has no tenant {tenant}: {did_you_mean(tenant, policy.tenants)}")
     for name, given, longest in (
         ("--tenant", tenant, _LONGEST_NAME),
         ("--model", model, _LONGEST_NAME),

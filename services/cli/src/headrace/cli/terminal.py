@@ -28,6 +28,11 @@ def say(text: str = "") -> None:
     sys.stdout.flush()
 
 
+def warn(text: str) -> None:
+    """One line for people that belongs to no output: what is probably not meant, but is done all the same."""
+    sys.stderr.write(f"headrace: {text}\n")
+
+
 def say_json(value: object) -> None:
     """One line of JSON for programs, flushed, so that a reader of a pipe gets it at once."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
