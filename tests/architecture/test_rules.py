@@ -44,6 +44,12 @@ def test_the_map_leads_from_each_rule_to_its_file_and_to_who_asks(package: Path)
     assert list(wrong(package, rows)) == []
 
 
+def test_the_map_has_every_file_of_the_schedulers_core() -> None:
+    core = ROOT / "services/scheduler/src/headrace/scheduler/core"
+    there = {f"core/{path.name}" for path in core.glob("*.py")} - {"core/__init__.py"}
+    assert there - set(re.findall(r"`(core/\w+\.py)`", MAP.read_text())) == set()
+
+
 def test_what_is_missing_gone_told_twice_or_not_asked_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "decisions").mkdir()
     for name in ("__init__", "may_it", "is_it", "was_it"):
