@@ -1,10 +1,10 @@
 """The engine's stepper driven in virtual time, for unit tests: who got which token when."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from headrace.devkit.engine import Sequence, Step, Stepper
+from headrace.devkit.engine import TINY, Profile, Sequence, Step, Stepper
 
 
 @dataclass
@@ -63,3 +63,10 @@ def order_of_first_tokens(run: Run, sequences: Iterable[Sequence]) -> list[int]:
     """Indexes of sequences by when their first token came."""
     indexed = list(enumerate(sequences))
     return [index for index, _ in sorted(indexed, key=lambda one: run.instants[one[1]][0])]
+
+
+SMALL = replace(TINY, kv_blocks=8, max_model_len=128)
+
+
+def run_of(profile: Profile = TINY) -> Run:
+    return Run(Stepper(profile))

@@ -147,3 +147,14 @@ def search(seed: int, tries: int, judge: Callable[[Found], Fraction], turns: int
 
 def _any_turn(dice: Random) -> Turn:
     return Turn(dice.randint(0, 4), dice.randint(0, 2), dice.randint(0, 4), dice.randint(0, 2))
+
+
+CASES = range(60)
+FAR = Fraction(8, 10)
+"""A bound that nothing comes near to tests nothing."""
+UNFAIR_LAG = "2000 1211 2000 1222 2000 4000 1100 0020 2100 0031 1111 4100"
+UNFAIR_GAP = "1000 2000 1000 0041 2100 2000 1100 2000 4100"
+
+
+def dice_of(seed: int) -> Random:
+    return Random(seed)  # noqa: S311 - a run that can be had again, not a secret

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from headrace.bus.messages import Received
 from headrace.contracts.codec import decode, find_header
 from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
@@ -83,3 +84,8 @@ def state_of(case: Case) -> PoolState:
 
 def text_of_next(case: Case, request: RequestRecord) -> bytes | None:
     return state_of(case).texts.of(request.id)
+
+
+def began_anew(received: Received) -> Received:
+    """Another record stands at its place."""
+    return Received(received.topic, received.partition, received.offset, 0, b"x", ())

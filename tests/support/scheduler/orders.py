@@ -1,12 +1,14 @@
 """What an operator orders, as tests of the scheduler write it to `control`."""
 
 from itertools import product
+from typing import Any
 
 from headrace.bus.messages import message_of
 from headrace.contracts.barriers import Barrier
-from headrace.contracts.checkpoints import Positions
+from headrace.contracts.checkpoints import Positions, Reprioritised
 from headrace.contracts.codec import decode
 from headrace.contracts.control import DrainWorker, MovePool, UndrainWorker
+from headrace.contracts.selections import Selection
 from headrace.contracts.topics import TopicKind
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
@@ -30,3 +32,8 @@ def ends_now(case: Case) -> dict[str, dict[int, int]]:
         where = place(TopicKind.REQUESTS, number, tier)
         found.setdefault(where.topic, {})[number] = case.world.append(message_of(where, Barrier()))
     return found
+
+
+def ordered(offset: int, priority: int, end: int = 10, **fields: Any) -> Reprioritised:
+    selection = Selection(stands_before={"t": {0: end}}, **fields)
+    return Reprioritised(offset=offset, selection=selection, priority=priority)

@@ -188,3 +188,11 @@ class QueueAlone:
             max(0, queue.served - account.value) if tenant in queue.passed else 0
         )  # which comes with its next turn
         return account.settled + lift + Fraction(self.charged[tier, tenant], self.weights.get(tenant, 1))
+
+
+def dispatch(accounts: Accounts, queue: FairQueue) -> Tracked | None:
+    found = queue.next(1_000)
+    if found is not None:
+        queue.take(found, Phase.HELD)
+        accounts.dispatch(found.record.tier, found.record.tenant, found.charge)
+    return found

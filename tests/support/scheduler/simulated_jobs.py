@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace.contracts.policy import Policy, policy_from
+from headrace.contracts.prefixes import BLOCK_TOKENS
 from headrace.scheduler.simulate.backend import BackendModel
 from headrace.scheduler.simulate.comparing import Course
 from headrace.scheduler.simulate.jobs import Job
@@ -26,3 +27,14 @@ def course(jobs_of: Scenario, requests: int = 120, **more: Any) -> Course:
     trace = [Asked(100 * n, 50 + 7 * n % 90, 1 + 13 * n % 60) for n in range(requests)]
     shared: dict[str, Any] = {"policy": policy(), "pool": "main", "models": [MODEL], "warm_ms": 0}
     return Course(trace, jobs_of, **{**shared, **more})
+
+
+def talks(count: int, turns: int) -> list[Asked]:
+    """So many conversations at once; each turn's prompt is the last one's and five blocks more."""
+    found = []
+    for turn in range(turns):
+        for number in range(count):
+            blocks = tuple(1_000 * number + block for block in range(5 * (turn + 1)))
+            tokens = len(blocks) * BLOCK_TOKENS
+            found.append(Asked(4_000 * turn + 40 * number, tokens, 20, 0, None, None, blocks, number))
+    return found

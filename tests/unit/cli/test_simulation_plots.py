@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from tests.unit.cli.test_simulate_command import Simulate, simulate
+from tests.unit.cli.conftest import Simulate
 
-__all__ = ["simulate"]
 NAMES = {"waits-by-tier", "waits-by-tenant", "goodput", "fairness", "pool"}
 UNITS = {
     "waits-by-tier": ("wait (seconds)", "time of arrival (minutes)"),

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.devkit.engine import INSTANT, TINY, Sequence, Stepper
 from headrace.devkit.engine.sequences import State, block_keys
-from tests.support.engine_runs import Run
-from tests.unit.devkit.test_engine_stepper import SMALL, run_of
+from tests.support.engine_runs import SMALL, Run, run_of
 
 
 @settings(deadline=None)

@@ -4,16 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.devkit.engine import H100, TINY, Profile, Stepper
+from headrace.devkit.engine import H100, TINY, Stepper
 from headrace.devkit.engine.sequences import State, block_keys
-from tests.support.engine_runs import Run, order_of_first_tokens
+from tests.support.engine_runs import SMALL, Run, order_of_first_tokens, run_of
 
-SMALL = replace(TINY, kv_blocks=8, max_model_len=128)
 ONE_BY_ONE = replace(TINY, max_num_seqs=1)
-
-
-def run_of(profile: Profile = TINY) -> Run:
-    return Run(Stepper(profile))
 
 
 def test_a_batch_of_eight_takes_hardly_longer_than_one_alone() -> None:

@@ -21,8 +21,8 @@ from headrace.scheduler.simulate.scenario import Scenario
 from headrace.scheduler.state.cached_shares import CachedShares
 from tests.support.scheduler import case as by_hand
 from tests.support.scheduler.pure import place
+from tests.support.scheduler.simulated_jobs import talks
 from tests.support.scheduler.two_caches import BOOTS, HOUR, Case, prefix
-from tests.unit.scheduler.test_simulated_caches import talks
 
 TOKENS = st.integers(0, 200_000)
 PROMPT = 8 * BLOCK_TOKENS

@@ -5,7 +5,7 @@ from typing import Any
 from headrace.contracts.clock import Now
 from headrace.contracts.observations import QueueState
 from headrace.scheduler.state.elsewhere import Elsewhere
-from tests.unit.scheduler.test_which_fallback import WALL
+from tests.support.scheduler.pure import WALL
 
 
 def state(**more: Any) -> QueueState:

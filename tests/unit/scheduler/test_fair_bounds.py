@@ -4,24 +4,24 @@
 """
 
 from fractions import Fraction
-from random import Random
 
 from headrace.contracts.policy import DEFAULT_TIERS
 from headrace.scheduler.decisions.pick_next import most_in_flight, tier_shares
 from tests.support.scheduler.fair_bounds import BoundsWatch
-from tests.support.scheduler.fair_runs import RandomRun, play, schedule_of, search
+from tests.support.scheduler.fair_runs import (
+    CASES,
+    FAR,
+    UNFAIR_GAP,
+    UNFAIR_LAG,
+    RandomRun,
+    dice_of,
+    play,
+    schedule_of,
+    search,
+)
 from tests.support.scheduler.queue_alone import UNIT, QueueAlone
 
-CASES = range(60)
 TIER_CASES = range(110, 150)
-FAR = Fraction(8, 10)
-"""A bound that nothing comes near to tests nothing."""
-UNFAIR_LAG = "2000 1211 2000 1222 2000 4000 1100 0020 2100 0031 1111 4100"
-UNFAIR_GAP = "1000 2000 1000 0041 2100 2000 1100 2000 4100"
-
-
-def dice_of(seed: int) -> Random:
-    return Random(seed)  # noqa: S311 - a run that can be had again, not a secret
 
 
 def test_tenants_stay_within_the_bounds_and_no_slot_idles() -> None:

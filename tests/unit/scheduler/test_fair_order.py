@@ -9,17 +9,8 @@ from hypothesis import strategies as st
 from headrace.contracts.policy import DEFAULT_TIERS, TierPolicy
 from headrace.scheduler.decisions.pick_next import lifted, step_of, tier_shares
 from headrace.scheduler.state.accounts import Accounts
-from headrace.scheduler.state.fair_queue import FairQueue
-from headrace.scheduler.state.tracked import Phase, Tracked
-from tests.support.scheduler.queue_alone import UNIT, WALL, queue_of, request
-
-
-def dispatch(accounts: Accounts, queue: FairQueue) -> Tracked | None:
-    found = queue.next(1_000)
-    if found is not None:
-        queue.take(found, Phase.HELD)
-        accounts.dispatch(found.record.tier, found.record.tenant, found.charge)
-    return found
+from headrace.scheduler.state.tracked import Tracked
+from tests.support.scheduler.queue_alone import UNIT, WALL, dispatch, queue_of, request
 
 
 def finish(accounts: Accounts, held: Tracked, actual: int) -> None:

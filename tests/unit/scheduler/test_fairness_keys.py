@@ -9,11 +9,19 @@ from headrace.contracts.outcomes import Verdict
 from headrace.contracts.values import Usage
 from headrace.scheduler.decisions.which_flow import MOST_OWN, NO_KEY, SHARED, shared_flow, which_flow
 from headrace.scheduler.state.tracked import Tracked
-from tests.support.scheduler.fair_runs import RandomRun, play, schedule_of
+from tests.support.scheduler.fair_runs import (
+    CASES,
+    FAR,
+    UNFAIR_GAP,
+    UNFAIR_LAG,
+    RandomRun,
+    dice_of,
+    play,
+    schedule_of,
+)
 from tests.support.scheduler.flood import Flood
 from tests.support.scheduler.keys_alone import NOBODY, KeysAlone
 from tests.support.scheduler.queue_alone import UNIT, Attempt, QueueAlone, request
-from tests.unit.scheduler.test_fair_bounds import CASES, FAR, UNFAIR_GAP, UNFAIR_LAG, dice_of
 
 MOST_FLOWS = MOST_OWN + len(SHARED) + 1
 

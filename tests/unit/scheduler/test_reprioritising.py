@@ -24,11 +24,10 @@ from headrace.scheduler.state.priority_orders import MOST_ORDERS, PriorityOrders
 from headrace.scheduler.state.tracked import Phase
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.flood import Flood
-from tests.support.scheduler.orders import ends_now
+from tests.support.scheduler.orders import ends_now, ordered
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import place
 from tests.support.scheduler.queue_alone import UNIT, QueueAlone
-from tests.unit.scheduler.test_which_priority import ordered
 
 USED = Usage(completion_tokens=1)
 

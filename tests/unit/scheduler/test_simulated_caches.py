@@ -14,7 +14,8 @@ from headrace.scheduler.simulate.comparing import HEADRACE, Course, compare, con
 from headrace.scheduler.simulate.jobs import Job
 from headrace.scheduler.simulate.records import _prefix_of
 from headrace.scheduler.simulate.scenario import Scenario, draw
-from headrace.scheduler.simulate.trace import Asked, TraceError, read_trace
+from headrace.scheduler.simulate.trace import TraceError, read_trace
+from tests.support.scheduler.simulated_jobs import talks
 
 HEAD = "t_s,input_tokens,output_tokens,prefix_blocks,prefix_blocks_seen,prefix_of"
 MODEL = BackendModel(slots=8, prefill_per_s=10_000, token_us=1_000, cache_blocks=400, prompts_in_turn=True)
@@ -30,17 +31,6 @@ def job(number: int, blocks: tuple[int, ...], **more: Any) -> Job:
         "output_tokens": 1,
     }
     return Job(number=number, input_tokens=len(blocks) * BLOCK_TOKENS, blocks=blocks, **{**shared, **more})
-
-
-def talks(count: int, turns: int) -> list[Asked]:
-    """So many conversations at once; each turn's prompt is the last one's and five blocks more."""
-    found = []
-    for turn in range(turns):
-        for number in range(count):
-            blocks = tuple(1_000 * number + block for block in range(5 * (turn + 1)))
-            tokens = len(blocks) * BLOCK_TOKENS
-            found.append(Asked(4_000 * turn + 40 * number, tokens, 20, 0, None, None, blocks, number))
-    return found
 
 
 def test_a_trace_tells_which_prompts_begin_alike() -> None:

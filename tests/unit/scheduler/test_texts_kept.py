@@ -16,6 +16,7 @@ from tests.support.scheduler.going_on import (
     SAID,
     answer,
     began,
+    began_anew,
     leave,
     lives,
     runs_of,
@@ -24,8 +25,7 @@ from tests.support.scheduler.going_on import (
     text_of_next,
 )
 from tests.support.scheduler.pure import place
-from tests.unit.scheduler.test_texts_that_count import began_anew
-from tests.unit.scheduler.test_trimming import ATTEMPTS, HISTORY, finished
+from tests.support.scheduler.trimming import ATTEMPTS, HISTORY, finished
 
 
 def test_the_next_owner_reads_the_text_again_and_goes_on_from_it() -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.bus.messages import Received
 from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.kept_text import KeptText
@@ -12,11 +11,6 @@ from headrace.contracts.values import Failure
 from headrace.scheduler.decisions.which_text_is_kept import has_gained, is_text_blameless
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.going_on import SAID, answer, began, leave, runs_of, state_of, text_beside
-
-
-def began_anew(received: Received) -> Received:
-    """Another record stands at its place."""
-    return Received(received.topic, received.partition, received.offset, 0, b"x", ())
 
 
 def leave_of_another(case: Case, run: Run) -> None:

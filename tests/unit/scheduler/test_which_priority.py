@@ -1,7 +1,6 @@
 """Of the orders of new priorities that mean a request the newest counts, and those that mean nothing more are forgotten."""
 
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,15 +12,11 @@ from headrace.contracts.values import Origin
 from headrace.scheduler.decisions.does_it_fit import Facts
 from headrace.scheduler.decisions.which_priority import is_over, replaces, which_priority
 from headrace.scheduler.state.priority_orders import PriorityOrders
+from tests.support.scheduler.orders import ordered
 
 
 def facts(tenant: str = "a", offset: int = 5, partition: int = 0) -> Facts:
     return Facts("req_1", tenant, "batch", "m", 1_000, Stage.QUEUED, Origin("t", partition, offset))
-
-
-def ordered(offset: int, priority: int, end: int = 10, **fields: Any) -> Reprioritised:
-    selection = Selection(stands_before={"t": {0: end}}, **fields)
-    return Reprioritised(offset=offset, selection=selection, priority=priority)
 
 
 ORDERS = st.lists(

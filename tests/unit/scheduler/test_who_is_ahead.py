@@ -16,8 +16,7 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.ahead import MOST_COUNTED, Before, before
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
-from tests.support.scheduler.queue_alone import UNIT, queue_of, request
-from tests.unit.scheduler.test_fair_order import dispatch
+from tests.support.scheduler.queue_alone import UNIT, dispatch, queue_of, request
 
 NAMES = "abcde"
 

@@ -165,3 +165,7 @@ def kinds(outputs: Iterable[Output]) -> list[type]:
 
 S = timedelta(seconds=1)
 ANSWER = Outcome(http_status=200, body=b'{"answer":1}')
+
+
+def loses_workers(output: Output) -> bool:
+    return isinstance(output, SendWorker)

@@ -2,22 +2,14 @@
 
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
-from headrace.inference_worker.protocol.outputs import (
-    Output,
-    SendWorker,
-)
-from tests.unit.worker.scripted_world import ANSWER, S, World
-
-
-def _loses_workers(output: Output) -> bool:
-    return isinstance(output, SendWorker)
+from tests.unit.worker.scripted_world import ANSWER, S, World, loses_workers
 
 
 def test_a_lapsed_worker_hands_a_run_back_unstarted_and_goes_on_with_what_it_holds() -> None:
     world = World().serve()
     first = world.run(1)
     world.turn()
-    world.drops = _loses_workers
+    world.drops = loses_workers
     world.pass_time(3 * S)
     second = world.run(2)
     world.turn(3)
@@ -52,7 +44,7 @@ def test_a_lapsed_worker_hands_a_run_back_at_once_also_when_all_its_slots_are_ta
     world = World(limit=1).serve()
     world.run(1)
     world.turn()
-    world.drops = _loses_workers
+    world.drops = loses_workers
     world.pass_time(3 * S)
     second = world.run(2)
     world.turn(3)

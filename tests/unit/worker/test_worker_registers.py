@@ -15,8 +15,7 @@ from headrace.inference_worker.protocol.outputs import (
     ReadEpoch,
     SendPing,
 )
-from tests.unit.worker.scripted_world import ANSWER, S, World, kinds, run_of
-from tests.unit.worker.test_worker_lapses import _loses_workers
+from tests.unit.worker.scripted_world import ANSWER, S, World, kinds, loses_workers, run_of
 
 
 def test_it_obeys_the_lane_only_after_its_registration_is_acknowledged_and_the_epoch_read() -> None:
@@ -71,7 +70,7 @@ def test_a_boot_that_is_buried_silent_or_deaf_aborts_everything_and_registers_an
         world.send(Buried(epoch=1, boot=world.boot))
         world.turn()
     elif how == "silent":
-        world.drops = _loses_workers
+        world.drops = loses_workers
         world.pass_time(31 * S)
         world.drops = lambda _: False
     elif how == "deaf":
