@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from headrace.cli.__main__ import application
-from headrace.cli.commands.config import settings_class
+from headrace.cli.service_packages import settings_class
 from headrace.contracts.failures import FailureKind
 from headrace.ingest.openapi import openapi
 from headrace.runtime.settings import SERVICES

@@ -16,6 +16,14 @@ VIOLATIONS = {
         "services/ingest/src/headrace/ingest/planted.py",
         "import headrace.scheduler.settings",
     ),
+    "The scheduler's core asks its state, and both ask decisions": (
+        "services/scheduler/src/headrace/scheduler/state/planted.py",
+        "import headrace.scheduler.core.step",
+    ),
+    "Commands use the demo and the stack, and nothing uses commands": (
+        "services/cli/src/headrace/cli/stack/planted.py",
+        "import headrace.cli.commands.keys",
+    ),
     "A decision reads no clock, rolls no dice, does no I/O": (
         "services/scheduler/src/headrace/scheduler/decisions/planted.py",
         "import random",

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from headrace.cli.commands.keys import mint_key, policy_line
+from headrace.cli.api_keys import mint_key, policy_line
 from headrace.cli.stack.plan import Backend
 from headrace.cli.stack.processes import Stack
 from headrace.devkit.served import EngineProcess

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from headrace.cli.__main__ import application
-from headrace.cli.commands.config import settings_class
+from headrace.cli.service_packages import settings_class
 from headrace.devkit.model import ALIAS, SLOTS
 from headrace.devkit.model_server import read_arguments
 from headrace.inference_worker.settings import WorkerSettings

@@ -1,15 +1,11 @@
-"""`headrace keys`: API keys for tenants. A key is shown once; the policy keeps only its digest."""
-
-import secrets
+"""`headrace keys`: API keys for tenants."""
 
 import typer
 
+from headrace.cli.api_keys import mint_key, policy_line
 from headrace.cli.options import AsJson
 from headrace.cli.terminal import say, say_json
 from headrace.contracts.policy import hash_key
-
-KEY_PREFIX = "hr_"
-KEY_BYTES = 32
 
 
 def commands() -> typer.Typer:
@@ -18,16 +14,6 @@ def commands() -> typer.Typer:
     app.command("new")(new)
     app.callback()(lambda: None)
     return app
-
-
-def mint_key() -> str:
-    """A new API key: 256 random bits, recognisable by its first letters in a leak scan."""
-    return KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
-
-
-def policy_line(key: str) -> str:
-    """The line of the policy that admits this key."""
-    return f'key_sha256 = ["{hash_key(key)}"]'
 
 
 def new(as_json: AsJson = False) -> None:

@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-from headrace.cli.commands.config import ServiceName, package_of
+from headrace.cli.service_packages import ServiceName, package_of
 from headrace.cli.trouble import part
 
 

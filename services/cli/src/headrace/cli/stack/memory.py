@@ -14,8 +14,8 @@ from typing import Any
 
 from headrace.bus.memory import MemoryBus
 from headrace.bus.topic_check import apply_topics
-from headrace.cli.commands.config import settings_class
 from headrace.cli.options import topics_of
+from headrace.cli.service_packages import settings_class
 from headrace.cli.stack.plan import Backend, admit
 from headrace.cli.stack.service import StackFailed
 from headrace.cli.trouble import part

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headrace.cli.commands.keys import mint_key, policy_line
+from headrace.cli.api_keys import mint_key, policy_line
 
 _TENANT_TABLE = re.compile(
     r'^\[tenants\.(?P<quote>"?)(?P<name>[a-z0-9_-]+)(?P=quote)\][ \t]*(#.*)?$', re.MULTILINE

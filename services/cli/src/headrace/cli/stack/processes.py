@@ -15,8 +15,8 @@ from typing import Self
 
 from headrace.bus.topic_check import apply_topics
 from headrace.cli.brokers import administrator
-from headrace.cli.commands.config import settings_class
 from headrace.cli.options import topics_of
+from headrace.cli.service_packages import settings_class
 from headrace.cli.stack.plan import Backend, admit
 from headrace.cli.stack.service import GRACE, READY_WITHIN, ServiceProcess
 from headrace.contracts.policy import Policy
