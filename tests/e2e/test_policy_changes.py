@@ -86,7 +86,7 @@ async def test_a_new_tenant_is_served_and_one_that_is_taken_out_isnt(stack: Stac
 
 
 @pytest.mark.parametrize(
-    "wrong", ["[pools", "\n[tenants.zeta]\nweight = -1\n", '\n[pools.big.models]\nn = "n"\n', None], ids=str
+    "wrong", ["[pools", "\n[tenants.zeta]\nweight = -1\n", "\n[topics]\nlanes = 3\n", None], ids=str
 )
 async def test_each_service_refuses_what_is_wrong_and_goes_on(
     stack: Stack, good: str, wrong: str | None

@@ -26,6 +26,7 @@ from tests.simulation.mutants.moves import MOVES
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.outcomes import OUTCOMES
 from tests.simulation.mutants.ownership import OWNERSHIP
+from tests.simulation.mutants.policies import POLICIES
 from tests.simulation.mutants.priorities import PRIORITIES
 from tests.simulation.mutants.reports import REPORTS
 from tests.simulation.mutants.reroutes import REROUTES
@@ -62,6 +63,7 @@ EVERY: tuple[Mutant, ...] = (
     *HELD_BACK,
     *CEILINGS,
     *BACKEND_CEILINGS,
+    *POLICIES,
     *PRIORITIES,
     *MOVES,
     *ROUTING,

@@ -14,6 +14,7 @@ from headrace.runtime.clock import ManualClock
 from headrace.runtime.metrics import Metrics
 from headrace.runtime.policy_file import load_policy
 from headrace.runtime.policy_watch import FollowingPolicy, PolicyWatch
+from tests.support.eventually import eventually
 
 POOLS = '[pools.small.models]\nm = "m"\n'
 TENANT = "[tenants.acme]\nweight = {}\n"
@@ -24,7 +25,17 @@ class Watched:
 
     def __init__(self, path: Path) -> None:
         self.path, self.clock, self.metrics = path, ManualClock(), Metrics("test")
-        self.watch = PolicyWatch(path, load_policy(path), clock=self.clock, metrics=self.metrics)
+        self.lacks: str | None = None
+        self.looks = 0
+        self.watch = PolicyWatch(
+            path, load_policy(path), clock=self.clock, metrics=self.metrics, lacks=self._look
+        )
+
+    def _look(self, _policy: Policy) -> str | None:
+        self.looks += 1
+        if self.lacks == "no broker":
+            raise OSError(self.lacks)
+        return self.lacks
 
     def seconds(self, count: int = 3) -> list[Policy]:
         """What takes effect in so many seconds, in turns of 100 ms."""
@@ -94,7 +105,10 @@ def test_a_file_that_is_being_written_is_waited_for(watched: Watched) -> None:
             + "[tiers.standard]\nweight = 1\nfloor_percent = 60\n[tiers.batch]\nweight = 1\nfloor_percent = 60\n",
             "add up to more than 100",
         ),
-        (POOLS + '[pools.big.models]\nn = "n"\n', "pools.big: added"),
+        (
+            POOLS + "[topics]\nlanes = 3\n",
+            "topics.lanes: 16 became 3: run `headrace topics apply`, then restart",
+        ),
         ("", "pools: missing"),
     ],
     ids=str,
@@ -212,3 +226,36 @@ def test_a_service_adopts_between_two_of_its_turns(watched: Watched) -> None:
     following.stop()
     assert following.name == "plain"
     assert service.told == ["start", "turn", "adopt 4", "turn", "drain", "stop"]
+
+
+BIG = '[pools.big.models]\nn = "n"\n'
+
+
+def test_a_pool_that_comes_waits_for_its_topics_and_then_takes_effect_by_itself(watched: Watched) -> None:
+    watched.lacks = "the topic work.big is missing: run `headrace topics apply`"
+    watched.path.write_text(POOLS + TENANT.format(1) + BIG)
+    with capture_logs() as logs:
+        eventually(lambda: not watched.seconds(1) and watched.looks >= 3, "it looks again and again")
+        assert watched.refused == 1
+        watched.lacks = None
+        eventually(lambda: bool(watched.seconds(1)), "it holds")
+    assert set(watched.watch.policy.pools) == {"small", "big"}
+    assert watched.refused == 0
+    refused, changed = logs
+    assert refused["reason"] == f"pools.big: {'the topic work.big is missing: run `headrace topics apply`'}"
+    assert changed["event"] == "policy changed"
+    watched.lacks = "nobody asks"
+    looks = watched.looks
+    watched.path.write_text(POOLS + TENANT.format(1))
+    assert len(watched.seconds()) == 1, "what goes needs no topics"
+    assert watched.looks == looks
+
+
+def test_a_file_that_is_put_back_while_topics_are_missing_is_refused_no_more(watched: Watched) -> None:
+    old = watched.path.read_text()
+    watched.lacks = "no broker"
+    watched.path.write_text(POOLS + TENANT.format(1) + BIG)
+    eventually(lambda: not watched.seconds(1) and watched.refused == 1, "it is refused")
+    watched.path.write_text(old)
+    eventually(lambda: not watched.seconds(1) and watched.refused == 0, "the old one holds")
+    assert set(watched.watch.policy.pools) == {"small"}

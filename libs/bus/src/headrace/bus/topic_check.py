@@ -3,7 +3,7 @@
 Invariant: nothing here shrinks or deletes a topic; what can't be mended is refused with a sentence.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from time import monotonic, sleep
 
@@ -57,6 +57,19 @@ def require_topics(topics: Topics, required: Iterable[Topic]) -> None:
     if sentences := differences(required, found):
         told = sentences[:_TOLD] + [f"and {len(sentences) - _TOLD} more"] * (len(sentences) > _TOLD)
         raise WrongTopicsError("; ".join(told) + ": run `headrace topics apply`")
+
+
+def lacking(make: Callable[[], Topics], required: Iterable[Topic]) -> str | None:
+    """What of these topics isn't as it must be, in a sentence; None: nothing. `make` makes a client, which is closed."""
+    try:
+        topics = make()
+        try:
+            require_topics(topics, required)
+        finally:
+            topics.close()
+    except BusError as error:
+        return str(error)
+    return None
 
 
 def apply_topics(

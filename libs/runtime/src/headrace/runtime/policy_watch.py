@@ -2,12 +2,13 @@
 
 Invariant: what is in force is always one whole policy that was found to be right; what is wrong with a newer file is told
 once, in the log, and for as long as it is so by the metric `policy_refused`. A file is believed only when it was the same at
-two looks, a second apart: whoever writes it slowly is waited for.
+two looks, a second apart: whoever writes it slowly is waited for. Pools and tiers that come wait for their topics.
 """
 
 import asyncio
 import hashlib
 import signal
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Protocol
 
 from headrace.contracts.durations import ms
 from headrace.contracts.policy import Policy
-from headrace.contracts.policy_changes import needs_a_restart
+from headrace.contracts.policy_changes import comes, needs_a_restart
 from headrace.runtime.clock import Clock
 from headrace.runtime.logging import get_logger
 from headrace.runtime.loop_supervisor import LoopService
@@ -28,6 +29,36 @@ PERIOD = timedelta(seconds=1)
 _Stamp = tuple[int, int, int, int, int] | None
 """What tells one state of a file from another, through all links; None: nobody has looked yet."""
 _GONE: _Stamp = (0, 0, 0, 0, 0)
+
+
+Lacks = Callable[[Policy], str | None]
+"""What the brokers lack for a policy, in a sentence; None: nothing. May take seconds, and is asked in a thread of its own."""
+
+
+class _Looked:
+    """What the brokers lack for a policy that something was added to. Asked once; `done` when it is answered."""
+
+    def __init__(self, policy: Policy, added: list[str], lacks: Lacks) -> None:
+        self.policy, self._added, self._lacks = policy, added, lacks
+        self._sentence: str | None = None
+        self._thread = threading.Thread(target=self._look, name="policy", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an answer."""
+        return not self._thread.is_alive()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Why it can't hold yet; none when it can."""
+        return () if self._sentence is None else (f"{', '.join(self._added)}: {self._sentence}",)
+
+    def _look(self) -> None:
+        try:
+            self._sentence = self._lacks(self.policy)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, it isn't known that they are there
+            self._sentence = f"its topics couldn't be looked at: {error}"
 
 
 class PolicyMetrics:
@@ -43,8 +74,18 @@ class PolicyMetrics:
 class PolicyWatch:
     """One service's eye on its policy file. `policy`: what is in force."""
 
-    def __init__(self, path: Path | None, policy: Policy, *, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        policy: Policy,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        lacks: Lacks = lambda _policy: None,
+    ) -> None:
         self._path, self.policy, self._clock = path, policy, clock
+        self._lacks = lacks
+        self._looked: _Looked | None = None
         self._log = get_logger("policy")
         self._metrics = PolicyMetrics(metrics)
         self._judged: _Stamp = None  # what was read before may have changed by now
@@ -67,6 +108,8 @@ class PolicyWatch:
     def turn(self) -> Policy | None:
         """The policy that is in force from now on; None: it is the one that was. Looks no more often than once a second."""
         now_ms = self._clock.now().boot_ms
+        if self._path is not None and self._looked is not None:
+            return self._after_looking(self._path, self._looked)
         if self._path is None or (now_ms < self._look_ms and not self._asked):
             return None
         asked, self._asked = self._asked, False
@@ -84,6 +127,23 @@ class PolicyWatch:
             sentences: tuple[str, ...] = tuple(needs_a_restart(self.policy, policy))
         except PolicyError as error:
             policy, sentences = self.policy, error.sentences
+        if not sentences and (added := comes(self.policy, policy)):
+            self._looked = _Looked(policy, added, self._lacks)
+            return None
+        return self._decide(path, policy, sentences, asked=asked)
+
+    def _after_looking(self, path: Path, looked: _Looked) -> Policy | None:
+        """What the brokers lack may come without a change of the file, so that is looked at again."""
+        if not looked.done:
+            return None
+        self._looked = None
+        if looked.sentences:
+            self._judged = None
+        return self._decide(path, looked.policy, looked.sentences, asked=False)
+
+    def _decide(
+        self, path: Path, policy: Policy, sentences: tuple[str, ...], *, asked: bool
+    ) -> Policy | None:
         self._metrics.refused.set(bool(sentences))
         if sentences:
             if asked or sentences != self._told:

@@ -4,6 +4,9 @@ import asyncio
 import sys
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.bus.topic_check import lacking
+from headrace.contracts.policy import Policy
+from headrace.ingest.connecting import required_of
 from headrace.ingest.settings import IngestSettings
 from headrace.ingest.wiring import serve
 from headrace.runtime.policy_watch import PolicyWatch
@@ -19,7 +22,13 @@ def main() -> int:
 
     async def serving(telemetry: Telemetry, stop: asyncio.Event) -> None:
         bus = KafkaBus(KafkaConnection.of(settings))
-        watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
+
+        def lacks(other: Policy) -> str | None:
+            return lacking(lambda: bus.topics(f"{settings.name}-policy"), required_of(other, settings.prefix))
+
+        watch = PolicyWatch(
+            settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics, lacks=lacks
+        )
         watch.listen()  # SIGHUP would end a process that waits for Kafka
         await serve(settings, bus=bus, policy=policy, telemetry=telemetry, stop=stop, watch=watch)
 

@@ -36,6 +36,10 @@ class Opening:
                 self._backoff.succeeded()
         return not self._steps
 
+    def then(self, step: Callable[[], None]) -> None:
+        """This must be done as well before the loop runs again."""
+        self._steps.append(step)
+
     def again(self, step: Callable[[], None], error: BusUnavailableError) -> None:
         """What was there is gone; this step brings it back."""
         self._steps.append(step)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from headrace.bus.ports import Bus, BusUnavailableError
 from headrace.bus.topic_check import require_topics
 from headrace.contracts.policy import Policy
+from headrace.contracts.policy_changes import with_what_went
 from headrace.contracts.topics import Topic, TopicKind, TopicNames, required_topics
 from headrace.result_delivery.adapters.database import open_engine
 from headrace.result_delivery.adapters.sql_store import SqlStore
@@ -76,8 +77,17 @@ class DeliveryLoop:
             self._opening.again(self._join, error)
 
     def adopt(self, policy: Policy) -> None:
-        """Another policy holds from the next turn on; one that needs no restart."""
-        self._policy = policy
+        """Another policy holds from the next turn on. With other pools or tiers other logs are read: those of what it has
+        taken out, too, for what was accepted there.
+        """
+        before, self._policy = self._policy, with_what_went(self._policy, policy)
+        others = (before.pools.keys(), before.tiers.keys()) != (
+            self._policy.pools.keys(),
+            self._policy.tiers.keys(),
+        )
+        if others and self._delivery is not None and self._opening is not None:
+            self._leave()
+            self._opening.then(self._join)
 
     def drain(self) -> bool:
         """As ResultDelivery.drain."""

@@ -3,12 +3,14 @@
 import sys
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
+from headrace.bus.topic_check import lacking
+from headrace.contracts.policy import Policy
 from headrace.runtime.policy_watch import FollowingPolicy, PolicyWatch
 from headrace.runtime.process import exit_with, load_policy_or_exit, run_plain_loop
 from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
 from headrace.scheduler.settings import SchedulerSettings
-from headrace.scheduler.wiring import UnknownPoolError, build
+from headrace.scheduler.wiring import UnknownPoolError, build, topics_of
 
 
 def main() -> int:
@@ -17,9 +19,15 @@ def main() -> int:
     policy = load_policy_or_exit(settings.policy)
 
     def scheduler(telemetry: Telemetry) -> FollowingPolicy:
-        watch = PolicyWatch(settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics)
+        bus = KafkaBus(KafkaConnection.of(settings))
+
+        def lacks(other: Policy) -> str | None:
+            return lacking(lambda: bus.topics(f"{settings.name}-policy"), topics_of(settings, other))
+
+        watch = PolicyWatch(
+            settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics, lacks=lacks
+        )
         try:
-            bus = KafkaBus(KafkaConnection.of(settings))
             return FollowingPolicy(build(settings, bus=bus, policy=policy, telemetry=telemetry), watch)
         except UnknownPoolError as error:
             exit_with(error)

@@ -23,6 +23,7 @@ from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.restoring import UnusableStateError
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice
+from headrace.scheduler.decisions.must_it_begin_anew import must_begin_anew
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.ports import PoolBus, RunTracing, Standing, Watcher
 from headrace.scheduler.warm import Warm
@@ -84,10 +85,19 @@ class PoolLoop:
         return None
 
     def adopt(self, policy: Policy) -> None:
-        """Another policy holds from the next turn on; one that needs no restart."""
+        """Another policy holds from the next turn on, or from when the pool has been given up and taken over again."""
+        anew = must_begin_anew(self._setting.policy, policy)
         self._setting = replace(self._setting, policy=policy)
         if isinstance(self.doing, Owning):
-            self.doing.core.adopt(policy)
+            self._adopt(self.doing.core)
+        elif anew and isinstance(self.doing, Watching):
+            self.close(drop=True)
+
+    def _adopt(self, core: PoolCore) -> None:
+        if must_begin_anew(core.state.setting.policy, self._setting.policy):
+            core.leave()
+        else:
+            core.adopt(self._setting.policy)
 
     def longest_wait(self, now: Now) -> timedelta:
         """How long the next turn may wait."""
@@ -148,7 +158,7 @@ class PoolLoop:
 
     def _become_owner(self, claiming: Claiming, core: PoolCore) -> None:
         if core.state.setting.policy is not self._setting.policy:
-            core.adopt(self._setting.policy)  # it came meanwhile
+            self._adopt(core)  # it came meanwhile
         self.doing = owning = Owning(core, claiming.state, claiming.warm, self._tracing)
         owning.start()
         self._component.ready()

@@ -4,12 +4,13 @@ Invariant: one bounded wait a turn, in the read of one pool, the next pool's the
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 
 from headrace.bus.ports import BusUnavailableError
 from headrace.contracts.durations import ms
 from headrace.contracts.policy import Policy
+from headrace.contracts.policy_changes import with_what_went
 from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.runtime.logging import get_logger
@@ -33,13 +34,27 @@ class Scheduler:
     name = NAME
 
     def __init__(
-        self, pools: Sequence[PoolLoop], *, check: Callable[[], None], clock: Clock, component: Component
+        self,
+        policy: Policy,
+        *,
+        make: Callable[[Policy], dict[str, Callable[[], PoolLoop]]],
+        check: Callable[[], None],
+        clock: Clock,
+        component: Component,
     ) -> None:
-        """`check` raises BusUnavailableError while no broker answers, and WrongTopicsError."""
-        self._pools, self._check, self._clock, self._component = pools, check, clock, component
+        """`make` says which pools are this replica's under a policy, and makes each. `check` raises BusUnavailableError while
+        no broker answers, and WrongTopicsError.
+        """
+        self._policy, self._make = policy, make
+        self._by_name = {name: made() for name, made in make(policy).items()}
+        self._check, self._clock, self._component = check, clock, component
         self._checked, self._next = False, 0
         self._pause = _AT_LEAST
         self._idle = threading.Event()
+
+    @property
+    def _pools(self) -> list[PoolLoop]:
+        return list(self._by_name.values())
 
     def start(self) -> None:
         """Connects to nothing yet: that is tried in the first turns."""
@@ -59,9 +74,12 @@ class Scheduler:
         self._look_for_life()
 
     def adopt(self, policy: Policy) -> None:
-        """Another policy holds from the next turn on; one that needs no restart."""
+        """Another policy holds from the next turn on. Pools and tiers that it has taken out go on with what waits there."""
+        self._policy = with_what_went(self._policy, policy)
         for pool in self._pools:
-            pool.adopt(policy)
+            pool.adopt(self._policy)
+        made = self._make(self._policy)
+        self._by_name |= {name: made[name]() for name in made if name not in self._by_name}
 
     def drain(self) -> bool:
         """One turn of giving every pool up, so that another replica takes over at once; True when that is done."""

@@ -2,8 +2,9 @@
 
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 
 from headrace.bus.ports import Bus
 from headrace.bus.topic_check import require_topics
@@ -42,8 +43,9 @@ def build(
     """The scheduler, not started. Raises UnknownPoolError."""
     watcher = Observing(telemetry.metrics)
     tracing = RunSpans(telemetry.tracing, collected=settings.otlp_endpoint is not None)
-    pools = [
-        PoolLoop(
+
+    def pool_loop(policy: Policy, pool: str) -> PoolLoop:
+        return PoolLoop(
             _setting(settings, policy, pool, timings or Timings()),
             bus,
             clock=telemetry.clock,
@@ -51,8 +53,9 @@ def build(
             tracing=tracing,
             component=telemetry.health.component(f"pool {pool}"),
         )
-        for pool in pools_of(settings, policy)
-    ]
+
+    def make(policy: Policy) -> dict[str, Callable[[], PoolLoop]]:
+        return {pool: partial(pool_loop, policy, pool) for pool in pools_of(settings, policy)}
 
     def check() -> None:
         topics = bus.topics(f"{NAME}-{settings.name}")
@@ -61,7 +64,8 @@ def build(
         finally:
             topics.close()
 
-    return Scheduler(pools, check=check, clock=telemetry.clock, component=telemetry.health.component("kafka"))
+    kafka = telemetry.health.component("kafka")
+    return Scheduler(policy, make=make, check=check, clock=telemetry.clock, component=kafka)
 
 
 def serve(

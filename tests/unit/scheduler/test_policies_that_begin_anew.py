@@ -1,0 +1,89 @@
+"""Which change of policy an owner goes on with, and for which it gives its pool up and takes it over again."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headrace.bus.memory import MemoryBus
+from headrace.bus.topic_check import apply_topics
+from headrace.contracts.policy import Policy, TierPolicy, policy_from
+from headrace.contracts.policy_changes import with_what_went
+from headrace.contracts.topics import required_topics
+from headrace.scheduler.decisions.must_it_begin_anew import must_begin_anew
+from tests.support.scheduler.case import Case
+from tests.support.scheduler.live import Ownerships, Pool, turn_until
+from tests.support.scheduler.pure import POOL, policy
+
+names = st.sets(st.sampled_from(["a", "b", "c"]), min_size=1)
+
+
+def policy_of(pools: set[str], tiers: set[str], weight: int = 1) -> Policy:
+    document: dict[str, Any] = {
+        "pools": {name: {"models": {name: name}} for name in pools},
+        "tiers": {name: {"weight": weight} for name in tiers},
+    }
+    return policy_from(document)
+
+
+@given(names, names, names, names)
+def test_other_logs_to_read_need_a_new_beginning_and_nothing_else_does(
+    pools: set[str], tiers: set[str], other_pools: set[str], other_tiers: set[str]
+) -> None:
+    old, new = policy_of(pools, tiers), policy_of(other_pools, other_tiers, weight=7)
+    anew = must_begin_anew(old, new)
+    assert anew == (tiers != other_tiers or (len(pools) > 1) != (len(other_pools) > 1))
+    held = with_what_went(old, new)
+    if other_pools <= pools and other_tiers <= tiers:
+        assert not must_begin_anew(old, held), "what goes is served on, so it takes none"
+
+
+def adopted(change: dict[str, Any]) -> Case:
+    """An owner that was given another policy in place, though it should have begun anew, and then a request."""
+    case = Case()
+    case.run()
+    case.report()
+    case.run(100)
+    core = case.owner.core
+    assert core is not None
+    core.adopt(policy_from(change))
+    case.run(100)
+    return case
+
+
+def test_an_owner_that_is_given_other_tiers_in_place_could_not_go_on() -> None:
+    """So somebody has to ask."""
+    old = policy()
+    tiers: dict[str, Any] = {"interactive": {"weight": 4}}
+    change = {"pools": {POOL: {"models": {"m": "m"}}}, "tiers": tiers, "topics": {"tenant_partitions": 2}}
+    assert must_begin_anew(old, policy_from(change))
+    with pytest.raises(KeyError):
+        adopted(change)
+
+
+def test_an_owner_takes_its_pool_over_anew_for_a_tier_that_comes_and_keeps_one_that_goes() -> None:
+    pool = Pool(MemoryBus(), "t.", policy())
+    scheduler, owners = pool.scheduler("one"), Ownerships(pool)
+    more = replace(pool.policy, tiers={**pool.policy.tiers, "bulk": TierPolicy(weight=2)})
+    topics = pool.bus.topics("apply")
+    apply_topics(
+        topics, required_topics(pool.names, more.topics.counts(), pools=more.pools, tiers=more.tiers)
+    )
+
+    def turn_on() -> tuple[int, bool]:
+        """Some checkpoints more; the owner's epoch, and whether it owns the pool."""
+        turn_until(pool, [scheduler.turn], lambda: owners.open_by("one"))
+        stand = len(owners.all())
+        turn_until(pool, [scheduler.turn], lambda: len(owners.all()) > stand + 6)
+        return owners.all()[-1].epoch, owners.open_by("one")
+
+    assert turn_on() == (1, True)
+    scheduler.adopt(more)
+    assert turn_on() == (2, True), "it began anew"
+    scheduler.adopt(pool.policy)
+    assert turn_on() == (2, True), "it goes on as it was"
+    scheduler.stop()
+    owners.close()
+    pool.close()
