@@ -28,6 +28,7 @@ from headrace.scheduler.core.falling_back import FallingBack
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.gates_now import GatesNow
+from headrace.scheduler.core.greater_epoch import GreaterEpoch
 from headrace.scheduler.core.headroom import Headroom
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.core.intake import Intake
@@ -95,7 +96,7 @@ class PoolCore:
         self._falling_back = FallingBack(state, self.rerouting, estimating, rates)
         self._control = self._control_log(estimating, quarantine)
         self._gate, self._when_to_trim = Gate(state, self._ticking), WhenToTrim(state)
-        self._greater_seen_ms: int | None = None
+        self._greater_epoch = GreaterEpoch(state)
         self._unfinished = False
         folds = self._attempts, self._control, self._intake, self._workers, self._falling_back
         self._kinds, self._order = [each.read for each in folds], state.setting.taken_in()
@@ -172,8 +173,8 @@ class PoolCore:
         self._reconciling.give_up_missing()
         self._gate.turn()
         self._releasing.wake_delayed()
-        self._look_for_greater()
-        if state.greater_epoch is None:
+        self._greater_epoch.turn()
+        if not self._greater_epoch.seen:
             self._act()
         self._keep_up()
         return state.out
@@ -280,19 +281,3 @@ class PoolCore:
         opens_ms = [self._headroom.next_ms, *(each.next_ms for each in ceilings)]
         waits += [each - now.boot_ms for each in opens_ms if each is not None]
         return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])
-
-    def _look_for_greater(self) -> None:
-        """A greater epoch: a successor's, whose fence will be felt; or `state` was lost, which only a person can mend."""
-        state = self.state
-        if state.greater_epoch is None:
-            return
-        if self._greater_seen_ms is None:
-            self._greater_seen_ms = state.now.boot_ms
-            state.notice(
-                "a greater epoch was seen", warning=True, epoch=state.epoch, seen=state.greater_epoch
-            )
-        elif state.lease_ms > self._greater_seen_ms:
-            state.out.stop = (
-                f"the pool {state.setting.pool} has seen epoch {state.greater_epoch}, but its state topic knows only "
-                f"{state.epoch}: the state topic was lost or made anew; bring it back, or remove the pool's other topics too"
-            )
