@@ -67,15 +67,20 @@ def trace_of(name: str) -> Sequence[Asked]:
         return read_trace(lines, name)
 
 
-def found_on(name: str, seed: int) -> Found:
-    """The runs on one trace."""
+def course_of(name: str) -> Course:
+    """What runs on one trace, and on what."""
     trace = trace_of(name)
     tenants: dict[str, object] = {f"tenant-{number:02}": {} for number in range(TENANTS)}
     tiers = {"standard": {"weight": 1, "queue_timeout": "24h"}}
     policy = policy_from({"pools": {"main": {"models": {"m": "m"}}}, "tenants": tenants, "tiers": tiers})
     scenario = Scenario(load=LOAD, requests=int(STRETCH * len(trace)))
-    course = Course(trace, scenario, policy, "main", [MODEL] * BACKENDS, warm_ms=HALF_MS)
-    known = contenders(policy, "main")
+    return Course(trace, scenario, policy, "main", [MODEL] * BACKENDS, warm_ms=HALF_MS)
+
+
+def found_on(name: str, seed: int) -> Found:
+    """The runs on one trace."""
+    course = course_of(name)
+    known = contenders(course.policy, "main")
     both = compare(course, {each: known[each] for each in (HEADRACE, IN_TURN)}, [seed])
     perfect = replace(course, models=[replace(MODEL, cache_blocks=None)] * BACKENDS)
     best = compare(perfect, {IN_TURN: known[IN_TURN]}, [seed])[IN_TURN]

@@ -5,8 +5,9 @@ from typing import Any
 from headrace.scheduler.core import reconciling
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.routing import Routing
-from headrace.scheduler.decisions import how_much_is_cached
+from headrace.scheduler.decisions import how_far_back_a_cache_reaches, how_much_is_cached
 from headrace.scheduler.decisions.estimate_cost import raised_charge
+from headrace.scheduler.state.cached_prefixes import CachedPrefixes
 from headrace.scheduler.state.cached_shares import CachedShares
 from headrace.scheduler.state.held import Expected
 from tests.simulation.mutants.mutant import Mutant, Patches
@@ -53,9 +54,23 @@ def everywhere_is_warm(patches: Patches) -> None:
 
     def expected(self: Routing, record: Any, boot: str) -> Any:
         found = right(self, record, boot)
-        return found or (Expected(record.prompt_tokens, 0) if record.prefix else None)
+        return found or (Expected(record.prompt_tokens, 0, 0, True) if record.prefix else None)
 
     patches.set(Routing, "expected", expected)
+
+
+def caches_reach_back_for_ever(patches: Patches) -> None:
+    patches.set(CachedPrefixes, "reaches", lambda _self, _boot, _age: True)
+
+
+def a_cache_is_never_known_again(patches: Patches) -> None:
+    """Once it was emptied."""
+    right = how_far_back_a_cache_reaches.reach_after
+
+    def reach_after(reach: int | None, age: int, *, found: bool) -> int | None:
+        return reach if found else right(reach, age, found=found)
+
+    patches.set(how_far_back_a_cache_reaches, "reach_after", reach_after)
 
 
 def a_report_takes_cached_tokens_back(patches: Patches) -> None:
@@ -68,12 +83,14 @@ def _mutant(patch: Any, breaks: str, test: str) -> Mutant:
 
 
 _WARM = "a_warm_prompt_is_charged_what_engines_found_and_a_cold_backend_the_whole"
+_REACH = "what_the_cache_doesnt_reach_back_to_is_charged_whole"
+_AGAIN = "how_far_back_a_cache_reaches_is_found_whatever_was_thought_before"
 
 CACHED = (
     _mutant(hints_are_believed, "hints alone lower no charge", "hints_lower_no_charge_where_the_engine_finds_nothing"),
     _mutant(prompts_are_charged_whole, "what is cached is charged as cached", _WARM),
     _mutant(
-        engines_are_never_heard_again, "what engines find of late counts", "who_begins_to_lie_is_charged_the_whole_again"
+        engines_are_never_heard_again, "what engines find of late counts", "an_engine_that_finds_nothing_any_more_is_heard"
     ),
     _mutant(one_attempt_is_enough, "a share is known from several attempts", _WARM),
     _mutant(tenants_are_one, "a tenant's charges rest on its own prompts", "one_tenants_caches_lower_no_others_charge"),
@@ -82,6 +99,8 @@ CACHED = (
         "no_more_is_expected_in_a_cache_than_the_prompt_has_and_engines_have_found",
     ),
     _mutant(everywhere_is_warm, "a cold backend's prompt is charged whole", _WARM),
+    _mutant(caches_reach_back_for_ever, "what was dropped is charged whole", _REACH),
+    _mutant(a_cache_is_never_known_again, "how far back a cache reaches is never known for good", _AGAIN),
     _mutant(
         a_report_takes_cached_tokens_back, "a charge is raised by what was spent alone",
         "what_another_owner_charged_isnt_raised_before_more_is_spent_than_that",

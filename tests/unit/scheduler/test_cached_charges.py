@@ -12,8 +12,9 @@ from headrace.contracts.prefixes import BLOCK_TOKENS
 from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import MOST_TOKENS, Origin
-from headrace.scheduler.decisions import how_much_is_cached
+from headrace.scheduler.decisions import how_far_back_a_cache_reaches, how_much_is_cached
 from headrace.scheduler.decisions.estimate_cost import raised_charge
+from headrace.scheduler.decisions.how_far_back_a_cache_reaches import reaches
 from headrace.scheduler.decisions.how_much_is_cached import NEEDED, Share
 from headrace.scheduler.simulate.backend import BackendModel
 from headrace.scheduler.simulate.comparing import HEADRACE, Course, compare, contenders
@@ -125,9 +126,60 @@ def test_hints_lower_no_charge_where_the_engine_finds_nothing() -> None:
 def test_who_begins_to_lie_is_charged_the_whole_again() -> None:
     case = Case()
     served(case, 2 * NEEDED, cached=PROMPT)
-    charges = [cost_of(run) for run in served(case, 50, cached=0)]
+    first, *others = (cost_of(run) for run in served(case, 10, cached=0))
+    assert first < PROMPT // 8 < PROMPT * 3 // 4 < min(others)
+
+
+def test_an_engine_that_finds_nothing_any_more_is_heard() -> None:
+    case = Case()
+    served(case, 2 * NEEDED, cached=PROMPT, prefix="")
+    charges = [cost_of(run) for run in served(case, 50, cached=0, prefix="")]
     assert charges == sorted(charges)
     assert charges[0] < PROMPT // 8 < PROMPT * 3 // 4 < charges[-1]
+
+
+AGES = st.integers(0, 10**7)
+
+
+@given(AGES, st.lists(AGES, min_size=200, max_size=200), st.none() | AGES)
+def test_how_far_back_a_cache_reaches_is_found_whatever_was_thought_before(
+    size: int, ages: list[int], reach: int | None
+) -> None:
+    """After that no age is judged wrongly but those between what is thought and what is so, and these come closer."""
+    far = None if reach is None else abs(reach - size)
+    for age in ages:
+        before, reach = reach, how_far_back_a_cache_reaches.reach_after(reach, age, found=age <= size)
+        if reaches(before, age) == (age <= size):
+            assert reach == before, "what fits teaches nothing"
+        elif reach is not None and before is not None:
+            assert min(before, age - 1) <= reach <= max(before, age)
+            assert reach != before
+    if far is not None:
+        assert reach is not None
+        assert abs(reach - size) <= max(1, far)
+    if reach is not None and len({age > size for age in ages}) == 2:
+        below = max(age for age in ages if age <= size)
+        above = min(age for age in ages if age > size)
+        for _ in range(200):
+            for age in (below, above):
+                reach = how_far_back_a_cache_reaches.reach_after(reach, age, found=age <= size)
+        assert reach is not None
+        assert below <= reach < above
+
+
+def test_what_the_cache_doesnt_reach_back_to_is_charged_whole() -> None:
+    """A cache of so few prompts that those of a long while ago have gone: its engine tells so twice."""
+    case = Case(limit=16)
+    served(case, 2 * NEEDED, cached=PROMPT)
+
+    charges = []
+    for number, tokens in enumerate((10**6, 2 * 10**6, 3 * 10**6)):
+        for name in "xyz":
+            served(case, 1, cached=0, prefix=prefix(f"{name}{number}"), prompt_tokens=tokens, tenant="b")
+        [late], [again] = served(case, 1, cached=0), served(case, 1, cached=PROMPT)
+        charges.append((cost_of(late), cost_of(again)))
+    assert charges[0][0] < PROMPT // 2, "nobody knows yet how far it reaches"
+    assert charges[-1][0] > PROMPT // 2 > charges[-1][1], "what was used just now is there all the same"
 
 
 def test_one_tenants_caches_lower_no_others_charge() -> None:

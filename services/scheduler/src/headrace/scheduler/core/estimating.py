@@ -106,7 +106,7 @@ class Estimating:
             request.tenant,
             request.model,
             prompt=usage.prompt_tokens,
-            believed=0 if expected is None else expected.tokens,
+            believed=0 if expected is None else expected.counted,
             cached=min(usage.cached_tokens, usage.prompt_tokens),
         )
 

@@ -109,7 +109,9 @@ class Routing:
         known = self._caches.blocks_of(keys).get(boot, 0) if keys else 0
         if not known:
             return None
-        return Expected(_tokens(known, record), self._caches.since(boot, keys[ENDS.index(known)]))
+        since = self._caches.since(boot, keys[ENDS.index(known)])
+        age = self._caches.age(boot, since)
+        return Expected(_tokens(known, record), since, age, self._caches.reaches(boot, age))
 
     def sent(self, record: RequestRecord, held: HeldAttempt) -> None:
         """It goes there now."""
@@ -123,7 +125,7 @@ class Routing:
             self._state.count(Counted.WARM)
         keys += self._others_of(record)
         if keys:
-            self._caches.used(held.boot, keys)
+            self._caches.used(held.boot, keys, record.prompt_tokens)
 
     def ended(self, outcome: Outcome) -> None:
         """Its engine said how much it had found in its cache: less than half of what was expected: the rest is gone."""
@@ -131,9 +133,12 @@ class Routing:
         cached, boot = record.usage.cached_tokens, record.boot or ""
         if cached:
             self._caches.told(boot)
-        if own is None or own.expected is None or not record.started:
+        told = record.started and record.usage.prompt_tokens and not record.usage.estimated
+        if own is None or own.expected is None or not told:
             return
-        if 2 * cached < own.expected.tokens and record.usage.prompt_tokens:
+        there = 2 * cached >= own.expected.tokens
+        self._caches.found(boot, own.expected.age, there=there)
+        if not there:
             self._state.count(Counted.WARM_MISSED)
             self._caches.were_gone(boot, own.expected.since)
 
@@ -181,7 +186,7 @@ class Routing:
         """Whether this tenant's turn is near enough, by what it would be charged there."""
         state, tier = self._state, first.record.tier
         own, expected = state.accounts.of(tier, other.record.tenant), self.expected(other.record, boot)
-        cached = self._estimating.cached_of(other.record, 0 if expected is None else expected.tokens)
+        cached = self._estimating.cached_of(other.record, 0 if expected is None else expected.counted)
         return may_go_before(
             own.value,
             step_of(self._estimating.charge_of(other.record, cached), own.share),

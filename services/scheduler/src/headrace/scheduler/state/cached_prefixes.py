@@ -1,13 +1,16 @@
 """What each backend's cache probably holds: beginnings of prompts, sessions, adapters. Used by core.routing.
 
 Learnt from what was sent there; a cache drops what was used longest ago, and so does this, whose size is bounded. Where an
-engine tells that it had to compute what was believed to be there, all that is older is dropped, too. Not checkpointed, and
-forgotten with the worker's boot: a wrong belief costs time, never an answer. Invariant: both ways of looking agree.
+engine tells that it had to compute what was believed to be there, all that is older is dropped, too, and how far back the
+cache reaches is learnt: for charges alone, since a request that goes to where its prompt once was loses nothing. Not
+checkpointed, and forgotten with the worker's boot: a wrong belief costs time, never an answer. Invariant: both ways of
+looking agree.
 """
 
 from collections.abc import Iterable, Sequence
 
 from headrace.contracts.prefixes import ENDS
+from headrace.scheduler.decisions.how_far_back_a_cache_reaches import reach_after, reaches
 
 MOST, MOST_OF_ALL = 16_384, 131_072
 """Keys of a backend, and of all of a pool; each takes some 300 bytes."""
@@ -18,22 +21,24 @@ class CachedPrefixes:
 
     def __init__(self) -> None:
         self._keys: dict[str, dict[str, int]] = {}
-        """By boot: when each was used, counted in uses."""
+        """By boot: when each was used."""
         self._boots: dict[str, dict[str, None]] = {}
-        self._uses = 0
+        self._clocks: dict[str, int] = {}
+        """By boot: tokens of the prompts that it was sent."""
+        self._reaches: dict[str, int] = {}
         self._tell: set[str] = set()
         """Boots whose engine has told of cached tokens: of others none says nothing."""
 
     def __len__(self) -> int:
         return sum(map(len, self._keys.values()))
 
-    def used(self, boot: str, keys: Sequence[str]) -> None:
-        """A request with these was sent there; of a prompt the shortest beginning first: a cache drops the longest first."""
+    def used(self, boot: str, keys: Sequence[str], tokens: int = 1) -> None:
+        """A prompt of so many tokens with these was sent there; the shortest first: a cache drops the longest first."""
         known = self._keys.setdefault(boot, {})
-        self._uses += 1
+        now = self._clocks[boot] = self._clocks.get(boot, 0) + max(1, tokens)
         for key in reversed(keys):
             known.pop(key, None)
-            known[key] = self._uses
+            known[key] = now
             self._boots.setdefault(key, {})[boot] = None
         most = min(MOST, MOST_OF_ALL // len(self._keys))
         while len(known) > most:
@@ -56,6 +61,20 @@ class CachedPrefixes:
         """When a boot has used it last, as `were_gone` takes it."""
         return self._keys.get(boot, {}).get(key, 0)
 
+    def age(self, boot: str, since: int) -> int:
+        """How many tokens it was sent since then."""
+        return self._clocks.get(boot, 0) - since
+
+    def reaches(self, boot: str, age: int) -> bool:
+        """Whether what it used so long ago is probably still there, by what its engine told of others."""
+        return reaches(self._reaches.get(boot), age)
+
+    def found(self, boot: str, age: int, *, there: bool) -> None:
+        """Its engine told whether something was there that it had used so long ago."""
+        reach = reach_after(self._reaches.get(boot), age, found=there)
+        if reach is not None and boot in self._tell:
+            self._reaches[boot] = reach
+
     def told(self, boot: str) -> None:
         """Its engine has told of cached tokens."""
         if boot in self._keys:
@@ -71,7 +90,8 @@ class CachedPrefixes:
         """The boot is dead."""
         for key in list(self._keys.get(boot, ())):
             self._drop(boot, key)
-        self._keys.pop(boot, None)
+        for of_boot in (self._keys, self._clocks, self._reaches):
+            of_boot.pop(boot, None)
         self._tell.discard(boot)
 
     def _drop(self, boot: str, key: str) -> None:

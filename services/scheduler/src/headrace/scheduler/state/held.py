@@ -22,10 +22,19 @@ class Absence:
 
 
 class Expected(NamedTuple):
-    """What was believed to be in a backend's cache when a request was sent there: tokens, last used at `since`."""
+    """What was believed to be in a backend's cache when a request was sent there: tokens, last used at `since`, that is,
+    `age` tokens of prompts ago. `likely`: whether its cache reaches as far back.
+    """
 
     tokens: int
     since: int
+    age: int
+    likely: bool
+
+    @property
+    def counted(self) -> int:
+        """The tokens that a charge may count on."""
+        return self.tokens if self.likely else 0
 
 
 class HeldAttempt(Struct, eq=False):
