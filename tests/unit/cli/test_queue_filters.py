@@ -31,7 +31,7 @@ def test_a_tenant_that_the_policy_does_not_name_is_warned_of(capsys: pytest.Capt
     assert selection_of(named, tenant="crew") == Selection(tenant="crew")
     assert capsys.readouterr().err == ""
     assert selection_of(named, tenant="crewe") == Selection(tenant="crewe")
-    assert capsys.readouterr().err == 'headrace: the policy has no tenant crewe: did you mean "crew"?\n'
+    assert capsys.readouterr().err == 'headrace: the policy has no tenant crewe, did you mean "crew"?\n'
 
 
 def test_an_age_goes_by_the_owners_clock() -> None:

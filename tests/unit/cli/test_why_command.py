@@ -42,7 +42,9 @@ def test_what_runs_and_what_is_not_known_are_one_sentence() -> None:
     running = answer(status=Status.RUNNING, tokens=7, why=Why())
     assert list(told(running, ADDRESS)) == ["running in tier batch of pool main, with 7 tokens so far"]
     unknown = answer(known=False, status=None, why=Why())
-    assert list(told(unknown, ADDRESS)) == ["the owner of main doesn't hold it"]
+    assert list(told(unknown, ADDRESS)) == [
+        "the owner of main doesn't hold it; if it has ended, its status says how: GET /v1/requests/req_x"
+    ]
 
 
 def test_who_is_ahead_is_told_of_those_that_there_are() -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from headrace.contracts.mistakes import CannotRunError
 from headrace.runtime.clock import ManualClock
 from headrace.runtime.health import ComponentState, Health, HealthVerdict, Trouble, evaluate
 from headrace.runtime.metrics import Metrics
@@ -95,3 +96,16 @@ async def test_probes_are_answered_on_an_event_loop() -> None:
 def test_probes_are_answered_beside_a_plain_loop() -> None:
     with serving_probes_in_thread(*unready(), "127.0.0.1", 0) as port:
         asyncio.run(check(port))
+
+
+async def test_a_port_that_is_taken_is_told_with_the_settings_that_choose_it() -> None:
+    async with serving_probes(*unready(), "127.0.0.1", 0) as port:
+        told = f"can't be served at 127.0.0.1:{port}: Address already in use; .* HEADRACE_HEALTH_PORT"
+        with pytest.raises(CannotRunError, match=told):
+            async with serving_probes(*unready(), "127.0.0.1", port):
+                raise AssertionError("two serve one port")
+        with (
+            pytest.raises(CannotRunError, match=told),
+            serving_probes_in_thread(*unready(), "127.0.0.1", port),
+        ):
+            raise AssertionError("two serve one port")

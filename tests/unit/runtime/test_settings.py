@@ -123,7 +123,7 @@ def test_every_mistake_is_told_at_once_with_name_value_and_expectation() -> None
             'HEADRACE_KAFKA is "nowhere": expected host:port, several separated by commas, such as '
             '"kafka-1:9092,kafka-2:9092" (Kafka bootstrap servers, host:port separated by commas).'
         ),
-        "HEADRACE_INGEST_KEYS_FILE is missing: expected TOML file of API keys.",
+        "HEADRACE_INGEST_KEYS_FILE is missing: TOML file of API keys.",
         'HEADRACE_INGEST_PORT is "99999": expected a value less than or equal to 65535 (port to listen on).',
         (
             'HEADRACE_INGEST_PATIENCE is "30": expected a duration with its unit, such as "500ms", "30s", "10m", '
@@ -140,9 +140,7 @@ def test_wrong_settings_end_the_process_with_status_2_and_no_traceback(
     with pytest.raises(SystemExit) as ended:
         load_or_exit(IngestLike, {"HEADRACE_INGEST_KEYS_FILE": ""})
     assert ended.value.code == 2
-    assert (
-        capsys.readouterr().err == "HEADRACE_INGEST_KEYS_FILE is missing: expected TOML file of API keys.\n"
-    )
+    assert capsys.readouterr().err == "HEADRACE_INGEST_KEYS_FILE is missing: TOML file of API keys.\n"
 
 
 def test_a_wrong_file_is_told_with_its_keys(tmp_path: Path) -> None:

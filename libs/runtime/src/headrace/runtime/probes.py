@@ -5,6 +5,7 @@ well and why.
 """
 
 import contextlib
+import os
 import socket
 import socketserver
 import threading
@@ -18,6 +19,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from headrace.contracts.mistakes import CannotRunError
 from headrace.runtime.health import Health, Trouble
 
 _JSON = "application/json"
@@ -62,7 +64,10 @@ async def serving_probes(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise _cant_listen(host, port, error) from None
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
@@ -73,7 +78,10 @@ def serving_probes_in_thread(
     health: Health, registry: CollectorRegistry, host: str, port: int
 ) -> Iterator[int]:
     """As `serving_probes`, for a service whose loop is plain: the one thread of ours that it may have."""
-    server = _ProbeServer(host, port, _handler(health, registry))
+    try:
+        server = _ProbeServer(host, port, _handler(health, registry))
+    except OSError as error:
+        raise _cant_listen(host, port, error) from None
     thread = threading.Thread(
         target=server.serve_forever, name="probes", daemon=True, kwargs={"poll_interval": 0.05}
     )
@@ -121,6 +129,18 @@ def _handler(health: Health, registry: CollectorRegistry) -> type[BaseHTTPReques
             """Probes come every few seconds: no line for each."""
 
     return Handler
+
+
+def _cant_listen(host: str, port: int, error: OSError) -> CannotRunError:
+    return CannotRunError(
+        f"/livez, /readyz and /metrics can't be served at {host}:{port}: {reason_of(error)}; "
+        "free it, or set HEADRACE_HEALTH_HOST and HEADRACE_HEALTH_PORT to another"
+    )
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says of it, without what libraries wrap around it."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _judged(word: str, troubles: tuple[Trouble, ...]) -> ProbeAnswer:

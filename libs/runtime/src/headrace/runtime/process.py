@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
+from headrace.contracts.mistakes import CannotRunError
 from headrace.contracts.policy import Policy
 from headrace.runtime.heaps import keep_heaps_few
 from headrace.runtime.heartbeat import Vitals
@@ -20,7 +21,7 @@ from headrace.runtime.policy_file import PolicyError, load_policy
 from headrace.runtime.probes import serving_probes, serving_probes_in_thread
 from headrace.runtime.settings import ServiceSettings
 from headrace.runtime.settings_loading import WRONG_SETTINGS
-from headrace.runtime.supervisor import GRACE, Service, fast_loop, run_async
+from headrace.runtime.supervisor import FAILED, GRACE, Service, fast_loop, run_async, say_why
 from headrace.runtime.telemetry import Telemetry
 
 Serve = Callable[[Telemetry, asyncio.Event], Coroutine[Any, Any, None]]
@@ -66,9 +67,13 @@ def run_plain_loop(settings: ServiceSettings, build: Callable[[Telemetry], LoopS
     probes = serving_probes_in_thread(
         telemetry.health, telemetry.metrics.registry, settings.health_host, settings.health_port
     )
-    with probes as port:
-        _say_started(settings, port)
-        status = run_loop(loop, telemetry.clock, _vitals(telemetry))
+    try:
+        with probes as port:
+            _say_started(settings, port)
+            status = run_loop(loop, telemetry.clock, _vitals(telemetry))
+    except CannotRunError as error:
+        say_why(telemetry.service, error)
+        status = FAILED
     telemetry.tracing.shutdown()
     return status
 

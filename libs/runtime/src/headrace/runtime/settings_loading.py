@@ -89,7 +89,7 @@ def _sentence(cls: type[ServiceSettings], name: str, found: Found | None, detail
     where = found.where if found else env_names(cls, name)[-1]
     about = info.description or name
     if detail["type"] == "missing":
-        return f"{where} is missing: expected {about}."
+        return f"{where} is missing: {about}."
     value = found.value if found else detail["input"]
     shown = MASK if is_secret(info.annotation) else f'"{masked(value)}"'
     return f"{where} is {shown}: {expected} ({about})."

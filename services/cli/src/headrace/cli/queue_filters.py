@@ -60,7 +60,7 @@ def selection_of(
     if tier is not None and tier not in policy.tiers:
         raise Trouble(f"the policy has no tier {tier}; it has {', '.join(policy.tiers)}")
     if tenant is not None and tenant not in policy.tenants:
-        warn(f"the policy has no tenant {tenant}: {did_you_mean(tenant, policy.tenants)}")
+        warn(f"the policy has no tenant {tenant}, {did_you_mean(tenant, policy.tenants)}")
     for name, given, longest in (
         ("--tenant", tenant, _LONGEST_NAME),
         ("--model", model, _LONGEST_NAME),

@@ -15,6 +15,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from headrace.contracts.mistakes import CannotRunError
+from headrace.runtime.probes import reason_of
+
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75
 _LONGEST_HEAD_BYTES = 64 * 1024
@@ -112,16 +115,19 @@ def server_for(app: ASGIApp, *, drain: timedelta) -> QuietServer:
 
 
 def listen_on(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises OSError when the address can't be had."""
+    """A listening socket; port 0 takes a free one. Raises CannotRunError when the address can't be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
         sock.bind((host, port))
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        raise CannotRunError(
+            f"the API can't be served at {host}:{port}: {reason_of(error)}; "
+            "free it, or set HEADRACE_INGEST_HOST and HEADRACE_INGEST_PORT to another"
+        ) from None
     sock.setblocking(False)
     return sock
 

@@ -43,7 +43,7 @@ async def serve(
 ) -> None:
     """Runs until `stop` is set. `listening` is told the API's base URL; `watch` tells of other policies.
 
-    Raises WrongTopicsError, OSError.
+    Raises CannotRunError.
     """
     api = telemetry.health.component("api")  # unready from the first moment until the API listens
     with contextlib.closing(listen_on(settings.host, settings.port)) as sock:

@@ -48,7 +48,8 @@ def told(answer: Answer, address: RequestAddress) -> Iterator[str]:
     """What the answer says, in sentences; the closed gates are shown in a table beside them."""
     found, where = answer.why or Why(), f"tier {address.tier} of pool {address.pool}"
     if answer.status is None:
-        yield f"the owner of {address.pool} doesn't hold it"
+        look = f"if it has ended, its status says how: GET /v1/requests/{answer.id}"
+        yield f"the owner of {address.pool} doesn't hold it; {look}"
         return
     yield f"{answer.status} in {where}" + (f", with {answer.tokens} tokens so far" if answer.tokens else "")
     if found.ahead is not None:

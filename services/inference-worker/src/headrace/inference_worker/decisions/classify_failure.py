@@ -45,17 +45,17 @@ _RELAYED = frozenset({_K.INVALID_REQUEST, _K.CONTEXT_LENGTH_EXCEEDED, _K.MODEL_N
 
 
 class Broken(StrEnum):
-    """How a call broke off without an answer that could be read."""
+    """How a call broke off without an answer that could be read, as its caller is told."""
 
-    NOT_CONNECTED = "the connection could not be opened"
-    CUT_OFF = "the connection broke off"
-    STALLED = "nothing came for too long"
-    OVER_TIME = "the call took too long"
-    PAST_DEADLINE = "the request's deadline passed"
-    TOO_LARGE = "the answer is larger than may be stored"
-    MALFORMED = "the answer can't be read"
-    MALFORMED_STREAM = "the stream can't be read"
-    UNFINISHED = "the stream ended before the answer did"
+    NOT_CONNECTED = "No connection to the backend could be opened."
+    CUT_OFF = "The connection to the backend broke off."
+    STALLED = "The backend said nothing for too long."
+    OVER_TIME = "The backend took too long."
+    PAST_DEADLINE = "The request's deadline passed."
+    TOO_LARGE = "The backend's answer is larger than may be stored."
+    MALFORMED = "The backend's answer can't be read."
+    MALFORMED_STREAM = "The backend's stream can't be read."
+    UNFINISHED = "The backend's stream ended before its answer did."
 
 
 @dataclass(frozen=True, slots=True)
