@@ -16,13 +16,14 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import DeadLetter
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.partitions import partition_of
-from headrace.contracts.reports import Held, Report
+from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload, Usage
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import POOL, World, place
+from tests.support.scheduler.reports import held_of
 
 KEY = b"k" * 32
 KILLER = b"killer"
@@ -73,13 +74,7 @@ class DeadlyWorker:
     def report(self) -> None:
         """What it holds."""
         self.reported = self.world.now_ms
-        held = tuple(
-            Held(
-                attempt=run.attempt, id=run.request.id, tenant=run.request.tenant, tier=run.request.tier,
-                origin=run.origin, attempts=run.attempts, charge=run.charge, running=True, trial=run.trial,
-            )
-            for run, _, _ in self.held.values()
-        )  # fmt: skip
+        held = tuple(held_of(run, trial=run.trial) for run, _, _ in self.held.values())
         report = Report(
             worker=self.name, boot=self.boot, epoch=self.epoch, lane=self.lane, position=self.position,
             limit=self.limit, held=held, healthy=self.world.now_ms >= self.sick_until,

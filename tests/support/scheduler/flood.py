@@ -10,23 +10,15 @@ from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.reports import Held
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
+from tests.support.scheduler.reports import held_of
 
 FEW = SpillBounds(records=4, size=1_000_000, reach=2, run=5, gap=1, under_way=100)
-
-
-def _held(run: Run) -> Held:
-    """As its worker reports it."""
-    return Held(
-        id=run.request.id, tenant=run.request.tenant, tier=run.request.tier, origin=run.origin, attempt=run.attempt,
-        attempts=run.attempts, charge=run.charge, running=True,
-    )  # fmt: skip
 
 
 class Flood(Case):
@@ -41,7 +33,7 @@ class Flood(Case):
     def run(self, ms: int = 600) -> None:
         """Let time pass; the worker says what it holds, twice a second."""
         while ms > 0:
-            held = [_held(run) for run in self.commands(Run) if run.request.id not in self.done]
+            held = [held_of(run) for run in self.commands(Run) if run.request.id not in self.done]
             self.report(limit=self.limit, epoch=self.epoch, held=tuple(held))
             super().run(min(ms, 500))
             ms -= 500

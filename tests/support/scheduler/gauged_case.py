@@ -8,12 +8,13 @@ from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.reports import Gauges, Held
+from headrace.contracts.reports import Gauges
 from headrace.contracts.values import Failure, Times, Usage
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler import case as by_hand
 from tests.support.scheduler.case import BOOT
+from tests.support.scheduler.reports import held_of
 
 CALM = {"waiting": 0, "running": 1}
 
@@ -42,13 +43,7 @@ class Case(by_hand.Case):
         self.samples += fresh
         self.gauges |= gauges
         sample = Gauges(sample=self.samples, **self.gauges) if self.gauges else None
-        held = tuple(
-            Held(
-                attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin,
-                attempts=run.attempts, charge=run.charge, running=True, tokens=self.tokens,
-            )
-            for run in self.holds
-        )  # fmt: skip
+        held = tuple(held_of(run, tokens=self.tokens) for run in self.holds)
         before = None if self.boot == BOOT else BOOT
         self.report(
             self.limit, self.epoch, boot=self.boot, held=held, gauges=sample, instead_of=before

@@ -10,7 +10,6 @@ from headrace.contracts.commands import Run
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.kept_text import TEXT_HEADER, KeptText
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.reports import Held
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
@@ -18,6 +17,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.owned_slots import policy
 from tests.support.scheduler.pure import place
+from tests.support.scheduler.reports import held_of
 
 SAID = b"Once upon a time"
 
@@ -69,10 +69,7 @@ def lives(case: Case, request: RequestRecord, seconds: int) -> None:
     """The worker reports, and holds the request's last attempt as long as its owner does."""
     for _ in range(seconds):
         run, of = runs_of(case, request)[-1], state_of(case).held.of(request.id)
-        held = Held(
-            attempt=run.attempt, id=request.id, tenant=request.tenant, tier=request.tier, origin=run.origin,
-            attempts=run.attempts, charge=run.charge, running=True,
-        )  # fmt: skip
+        held = held_of(run)
         case.report(1, held=() if of is None else (held,))
         case.run(950)
 

@@ -10,13 +10,14 @@ from headrace.contracts.ids import boot_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy
-from headrace.contracts.reports import Held, PerMinute, Report
+from headrace.contracts.reports import PerMinute, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Usage
 from headrace.scheduler.core.pool_state import PoolState
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import WALL, place
+from tests.support.scheduler.reports import held_of
 
 SIXTY = PerMinute(requests=60)
 
@@ -46,13 +47,7 @@ class Pool:
         core = self.case.owner.core
         position = len(self.case.world.logs[place(TopicKind.WORK, 0)])
         for name, boot in self.boots.items():
-            held = tuple(
-                Held(
-                    attempt=run.attempt, id=run.request.id, tenant=run.request.tenant, tier=run.request.tier,
-                    origin=run.origin, attempts=run.attempts, charge=run.charge, running=True,
-                )
-                for run, _ in self.held[name].values()
-            )  # fmt: skip
+            held = tuple(held_of(run) for run, _ in self.held[name].values())
             report = Report(
                 worker=name, boot=boot, epoch=1 if core is None else core.state.epoch, lane=0,
                 position=position, limit=self.limit, held=held, per_minute=self.takes[name],

@@ -13,10 +13,11 @@ from headrace.contracts.commands import Buried, Cancel, Fence, Run
 from headrace.contracts.ids import AttemptId, boot_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
-from headrace.contracts.reports import Gone, Held, Report
+from headrace.contracts.reports import Gone, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
 from tests.support.scheduler.live import Pool
+from tests.support.scheduler.reports import held_of
 
 _NO_WAIT = timedelta()
 
@@ -64,19 +65,7 @@ class LiveWorker:
     def report(self) -> None:
         """Say what is held."""
         self._reported_ms = self.pool.clock.now().boot_ms
-        held = tuple(
-            Held(
-                attempt=run.attempt,
-                id=run.request.id,
-                tenant=run.request.tenant,
-                tier=run.request.tier,
-                origin=run.origin,
-                attempts=run.attempts,
-                charge=run.charge,
-                running=True,
-            )
-            for run in self._held.values()
-        )
+        held = tuple(held_of(run) for run in self._held.values())
         report = Report(
             worker=self.name,
             boot=self.boot,

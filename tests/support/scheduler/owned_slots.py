@@ -12,11 +12,11 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy, policy_from
 from headrace.contracts.replies import Answer
-from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.pure import POOL, place
+from tests.support.scheduler.reports import held_of
 
 TIERS = ("interactive", "standard", "batch")
 
@@ -52,13 +52,7 @@ def full_of(tier: str, limit: int = 4, percent: int = 10, weight: int = 1) -> Ca
 def reported(case: Case, tokens: dict[AttemptId, int], limit: int = 4) -> None:
     """The worker says how far each attempt is."""
     runs = {run.attempt: run for run in case.commands(Run)}
-    held = [
-        Held(
-            attempt=attempt, id=run.request.id, tenant="a", tier=run.request.tier, origin=run.origin,
-            attempts=run.attempts, charge=run.charge, running=True, tokens=done,
-        )
-        for attempt, done in tokens.items() for run in (runs[attempt],)
-    ]  # fmt: skip
+    held = [held_of(run, tokens=done) for attempt, done in tokens.items() for run in (runs[attempt],)]
     case.report(limit, held=tuple(held))
     case.run(50)
 

@@ -10,12 +10,13 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy
 from headrace.contracts.prefixes import HASH_CHARACTERS
-from headrace.contracts.reports import Held, Report
+from headrace.contracts.reports import Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Times, Usage
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler import case as by_hand
 from tests.support.scheduler.pure import WALL, place
+from tests.support.scheduler.reports import held_of
 
 BOOTS = {name: boot_id(WALL, bytes([number]) + bytes(9)) for number, name in enumerate("vw")}
 HOUR: dict[str, Any] = {"start_by_ms": WALL + 3_600_000}
@@ -43,11 +44,7 @@ class Case(by_hand.Case):
         """These report, or both."""
         position = len(self.world.logs[place(TopicKind.WORK, 0)])
         for name in names or BOOTS:
-            held = tuple(
-                Held(attempt=run.attempt, id=run.request.id, tenant=run.request.tenant, tier=run.request.tier,
-                     origin=run.origin, attempts=run.attempts, charge=run.charge, running=True)
-                for run in self.of(name)
-            )  # fmt: skip
+            held = tuple(held_of(run) for run in self.of(name))
             report = Report(
                 worker=name, boot=BOOTS[name], epoch=1, lane=0, position=position, limit=self.limit, held=held
             )

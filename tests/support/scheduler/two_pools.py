@@ -17,7 +17,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.policy import Policy, policy_from
-from headrace.contracts.reports import Held, Report
+from headrace.contracts.reports import Report
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure, Payload, Usage
@@ -25,6 +25,7 @@ from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.decisions.when_to_pause import Window
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import NAMES, STEP_MS, World
+from tests.support.scheduler.reports import held_of
 
 HOME, AWAY, THIRD = "home", "away", "third"
 KEY, TENANT = b"k" * 32, "a"
@@ -112,13 +113,7 @@ class ObedientWorker:
 
     def _report(self) -> None:
         self._reported_ms = self.world.now_ms
-        held = tuple(
-            Held(
-                attempt=run.attempt, id=run.request.id, tenant=run.request.tenant, tier=run.request.tier,
-                origin=run.origin, attempts=run.attempts, charge=run.charge, running=True,
-            )
-            for run, _ in self.held.values()
-        )  # fmt: skip
+        held = tuple(held_of(run) for run, _ in self.held.values())
         report = Report(
             worker="w", boot=self.boot, epoch=self.epoch, lane=0, position=self.position, limit=self.limit, held=held,
         )  # fmt: skip

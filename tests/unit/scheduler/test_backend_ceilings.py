@@ -17,7 +17,7 @@ from headrace.contracts.ids import boot_id
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Spent
 from headrace.contracts.replies import Answer
-from headrace.contracts.reports import Held, PerMinute, Report
+from headrace.contracts.reports import PerMinute, Report
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding
 from headrace.scheduler.decisions.is_it_over_its_ceiling import charged, opens_us
@@ -25,6 +25,7 @@ from headrace.scheduler.decisions.what_does_a_backend_take import ceilings_of
 from headrace.scheduler.state.backend_ceilings import BackendCeilings
 from tests.support.scheduler.limited_backends import SIXTY, Pool, kept
 from tests.support.scheduler.pure import WALL, place, policy
+from tests.support.scheduler.reports import held_of
 
 _SECOND_US = 1_000_000
 
@@ -117,10 +118,7 @@ def test_a_report_of_more_tokens_raises_what_is_charged() -> None:
     pool.case.submit(prompt_tokens=100, max_tokens=None)
     pool.live(1)
     ((run, _),) = pool.held["api"].values()
-    held = Held(
-        attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin, attempts=1,
-        charge=run.charge, running=True, tokens=20_000,
-    )  # fmt: skip
+    held = held_of(run, tokens=20_000)
     assert not pool.state.backend_ceilings.closed
     report = Report(
         worker="api", boot=pool.boots["api"], epoch=1, lane=0, position=10, limit=40, held=(held,),

@@ -10,12 +10,12 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import QueueState
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy
-from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import LATEST_MS, Times, Usage
 from tests.support.scheduler.case import BOOT
 from tests.support.scheduler.ceilings import REQUESTS, TOKENS, asked, live, ran, served
 from tests.support.scheduler.pure import place
+from tests.support.scheduler.reports import held_of
 
 
 def test_requests_over_a_ceiling_wait_for_it_and_others_dont() -> None:
@@ -144,10 +144,7 @@ def test_a_report_of_more_tokens_raises_what_is_charged() -> None:
     case.submit(prompt_tokens=100, max_tokens=None)
     case.run(200)
     (run,) = case.commands(Run)
-    held = Held(
-        attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin, attempts=1,
-        charge=run.charge, running=True, tokens=5_000,
-    )  # fmt: skip
+    held = held_of(run, tokens=5_000)
     case.report(limit=40, held=(held,))
     case.run(100)
     core = case.owner.core

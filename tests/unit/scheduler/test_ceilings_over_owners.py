@@ -7,10 +7,10 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy
-from headrace.contracts.reports import Held
 from headrace.contracts.values import Usage
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.ceilings import live, paced_ms, ran, served, taken_over
+from tests.support.scheduler.reports import held_of
 
 
 def test_what_is_owed_survives_a_change_of_owner() -> None:
@@ -41,10 +41,7 @@ def test_what_was_released_since_the_last_checkpoint_counts_for_the_next_owner_a
     (run,) = case.commands(Run)
     case.owner.commit = None
     owner = taken_over(case)
-    held = Held(
-        attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin, attempts=1,
-        charge=run.charge, running=True,
-    )  # fmt: skip
+    held = held_of(run)
     for _ in range(14):
         case.run(500)
         case.report(limit=40, epoch=2, held=(held,))
@@ -63,10 +60,7 @@ def test_who_is_known_to_the_checkpoint_isnt_charged_twice() -> None:
     assert case.owner.core is not None
     until_ms = case.owner.core.state.ceilings.closed["a"]
     owner = taken_over(case)
-    held = Held(
-        attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin, attempts=1,
-        charge=run.charge, running=True,
-    )  # fmt: skip
+    held = held_of(run)
     for _ in range(14):
         case.run(500)
         case.report(limit=40, epoch=2, held=(held,))
@@ -97,13 +91,7 @@ class LiveWorker:
 
     def report(self) -> None:
         core = self.case.owner.core
-        held = tuple(
-            Held(
-                attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin,
-                attempts=run.attempts, charge=run.charge, running=True,
-            )
-            for run, _ in self.held.values()
-        )  # fmt: skip
+        held = tuple(held_of(run) for run, _ in self.held.values())
         self.case.report(limit=40, epoch=1 if core is None else core.state.epoch, held=held)
 
 

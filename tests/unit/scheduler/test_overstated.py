@@ -9,7 +9,6 @@ from headrace.contracts.commands import Run
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy, Policy
-from headrace.contracts.reports import Held
 from headrace.contracts.values import MOST_TOKENS, Usage
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
@@ -25,6 +24,7 @@ from headrace.scheduler.decisions.what_can_it_have_spent import (
 )
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import POOL, policy
+from tests.support.scheduler.reports import held_of
 
 PER_MINUTE = 120_000
 tokens = st.integers(0, MOST_TOKENS)
@@ -121,10 +121,7 @@ def test_an_attempt_that_lies_closes_a_tenant_for_a_minute_not_for_days(
 
 def test_a_report_that_lies_adds_what_can_be_in_its_time() -> None:
     case, run = served(with_a_ceiling())
-    held = Held(
-        attempt=run.attempt, id=run.request.id, tenant="a", tier="batch", origin=run.origin, attempts=1,
-        charge=run.charge, running=True, tokens=MOST_TOKENS,
-    )  # fmt: skip
+    held = held_of(run, tokens=MOST_TOKENS)
     case.report(held=(held,))
     case.run(50)
     found = state_of(case).held.of(run.request.id)

@@ -7,7 +7,6 @@ from headrace.contracts.kept_text import MAX_TEXT_BYTES
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.partitions import partition_of
-from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from headrace.scheduler.core.checkpointing import Checkpoints
@@ -25,6 +24,7 @@ from tests.support.scheduler.going_on import (
     text_of_next,
 )
 from tests.support.scheduler.pure import place
+from tests.support.scheduler.reports import held_of
 from tests.support.scheduler.trimming import ATTEMPTS, HISTORY, finished
 
 
@@ -77,10 +77,7 @@ def test_a_text_that_comes_late_makes_no_retry_early() -> None:
     case.owner.crash()
     case.owner.answers_runs = False
     case.run(4_000)
-    held = Held(
-        attempt=second.attempt, id=request.id, tenant=request.tenant, tier=request.tier, origin=second.origin,
-        attempts=second.attempts, charge=second.charge, running=True,
-    )  # fmt: skip
+    held = held_of(second)
     case.report(4, epoch=2, held=(held,))
     case.run(400)
     assert state_of(case).held.of(request.id) is not None
