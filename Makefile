@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check lint types format bench bench-scheduler fairness pictures newcomer drill recovery simulate-faults mutants schemas lock clean
+.PHONY: help setup demo test unit compiled check lint types format bench bench-scheduler fairness pictures newcomer drill recovery simulate-faults mutants schemas lock clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -39,7 +39,11 @@ lint: setup ## ruff and the rules of imports
 types: setup ## mypy --strict
 	@$(BIN)/mypy
 
-check: lint types test ## what CI runs
+compiled: setup ## the scheduler's core as machine code: build it, and run its tests on it; takes a C compiler
+	@$(BIN)/python -m tests.compiled
+
+check: lint types test ## what CI runs: all of it, and the compiled core where there is a C compiler
+	@$(BIN)/python -m tests.compiled --where-possible
 
 format: setup ## put the code into shape
 	@$(BIN)/ruff check --fix . || true

@@ -1,10 +1,10 @@
-"""Builds the scheduler's core as machine code into the wheel, by mypyc, where HEADRACE_COMPILED=1 asks for it.
+"""Builds the scheduler's core as machine code into the wheel, by mypyc, where it is asked for.
 
-    HEADRACE_COMPILED=1 pip wheel .        takes a C compiler, and a minute or two
+    HATCH_BUILD_HOOK_ENABLE_CUSTOM=true pip wheel .        takes a C compiler, and some minutes
 
-Without it the wheel is pure Python, as it is where it is installed for development; what both do is the same, and `make
-compiled` runs the core's tests on what was compiled. Called by hatchling (pyproject.toml). Invariant: a compiled module lies
-beside its source, which stays the one place to read and change it.
+Without that the wheel is pure Python, as it is where it is installed for development; both do the same, and `make compiled`
+runs the core's tests on what was compiled. Called by hatchling (pyproject.toml). Invariant: a compiled module lies beside its
+source, which stays the one place to read and change it.
 """
 
 import os
@@ -41,7 +41,7 @@ class CompiledCore(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """As BuildHookInterface: called before the wheel is packed."""
         self._work: str | None = None
-        if self.target_name != "wheel" or version == "editable" or os.environ.get("HEADRACE_COMPILED") != "1":
+        if version == "editable":
             return
         self._work = tempfile.mkdtemp(prefix="headrace-compiled-")
         made = Path(self._work, "made")

@@ -20,7 +20,8 @@ BY_NAME = {
     "hatchling": "builds the wheel",
     "ruff": "make lint",
     "import-linter": "make lint",
-    "mypy": "make types",
+    "mypy": "make types, and hatch_build.py",
+    "setuptools": "hatch_build.py, by mypyc",
     "pytest-asyncio": "asyncio_mode in pyproject.toml",
 }
 """Used without an import line, and by what."""

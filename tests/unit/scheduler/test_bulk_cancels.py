@@ -70,6 +70,7 @@ def test_all_that_fit_and_are_older_end_whether_they_are_spilled_or_not(
     assert case.core.state.spilled.count_of_tier("batch") == 0
 
 
+@pytest.mark.interpreted
 def test_a_step_ends_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_cancelling, "MOST_AT_ONCE", 2)
     monkeypatch.setattr(carrying_out, "_AT_ONCE", 2)

@@ -41,6 +41,7 @@ def test_a_stopped_request_goes_on_from_its_text_and_only_the_rest_is_charged() 
     assert not any(tier.account.in_flight for tier in state_of(case).accounts.tiers.values())
 
 
+@pytest.mark.interpreted
 def test_the_whole_answer_teaches_how_long_answers_are(monkeypatch: pytest.MonkeyPatch) -> None:
     case, request, first = began()
     leave(case, first, SAID * 5, tokens=60)

@@ -1,5 +1,7 @@
 """Who is held back for a while, by an operator or a ceiling, holds up nobody, keeps no credit, and owes what it owed."""
 
+import pytest
+
 from headrace.contracts.policy import DEFAULT_TIERS
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.state.frozen import Hold
@@ -69,6 +71,7 @@ def test_a_tier_of_whom_nobody_may_be_served_keeps_no_credit() -> None:
         assert served(run, 20).count("other") >= 13
 
 
+@pytest.mark.interpreted
 def test_a_pick_looks_once_at_who_is_held_back_however_many_there_are() -> None:
     run = QueueAlone(1, {})
     names = [f"t{number}" for number in range(500)]

@@ -130,6 +130,7 @@ def test_a_report_that_lies_adds_what_can_be_in_its_time() -> None:
     assert closed_s(case) < 10
 
 
+@pytest.mark.interpreted
 def test_a_lie_is_counted() -> None:
     case, run = served(with_a_ceiling())
     counted: list[int] = []

@@ -136,6 +136,7 @@ def test_nobody_passes_a_deadline_or_what_came_long_before() -> None:
         assert case.where(first.id) == homes["b"], more
 
 
+@pytest.mark.interpreted
 def test_nobody_passes_who_fits_no_cache() -> None:
     """Or it would wait for as long as lesser ones come."""
     case = Case(limit=2)

@@ -78,6 +78,7 @@ def test_headrace_keeps_its_promise_where_fifo_has_none() -> None:
     assert fifo.promised_gap is None
 
 
+@pytest.mark.interpreted
 def test_headrace_in_a_simulation_is_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
     both = Scenario(load=2.0, tiers={"interactive": 0.5, "batch": 0.5})
     before = figures("headrace", both).tiers["interactive"].p95_ms

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
@@ -73,6 +75,7 @@ def test_a_window_full_of_metadata_pauses_its_partition_and_is_read_again_below(
     assert len(flood.run_all()) == 40
 
 
+@pytest.mark.interpreted
 def test_what_is_spilled_and_read_again_is_counted() -> None:
     flood = Flood()
     counted: dict[str, int] = {}

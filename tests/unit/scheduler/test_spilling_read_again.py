@@ -88,6 +88,7 @@ def test_a_payload_that_comes_for_a_request_that_has_ended_is_passed() -> None:
     )
 
 
+@pytest.mark.interpreted
 def test_payloads_that_do_not_come_are_told_of_once_a_minute() -> None:
     flood = Flood()
     notices: list[str] = []

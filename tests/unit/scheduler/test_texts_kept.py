@@ -97,6 +97,7 @@ def test_a_text_that_comes_late_makes_no_retry_early() -> None:
     assert [text_beside(case, run) for run in runs_of(case, request)] == [None, SAID, SAID]
 
 
+@pytest.mark.interpreted
 def test_attempts_is_not_trimmed_past_a_text_that_is_needed_until_its_request_has_ended() -> None:
     case = finished(HISTORY + 2_000)
     case.report(1)
@@ -133,6 +134,7 @@ def test_texts_take_no_more_memory_than_is_meant_for_them() -> None:
     assert (texts.of("3"), texts.of("2"), set(texts.missing())) == (b"x", None, {"2"})
 
 
+@pytest.mark.interpreted
 def test_a_checkpoint_needs_what_it_tells_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """The place of a text counts from the checkpoint on that tells of it, until one is committed that doesn't."""
     case, request, first = began()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_a_few_records_are_not_worth_a_question_and_what_is_gone_is_not_asked_fo
     assert trimmed.due({"b": 120}) == {"b": 20}
 
 
+@pytest.mark.interpreted
 def test_an_owner_trims_its_control_log_and_nothing_that_result_delivery_has_not_committed() -> None:
     case = finished(HISTORY + 2_000)
     case.run(13_000)
@@ -52,6 +54,7 @@ def test_an_owner_trims_its_control_log_and_nothing_that_result_delivery_has_not
     assert case.undelivered[-1] == 2 * (HISTORY + 2_000) + BARRIER
 
 
+@pytest.mark.interpreted
 def test_an_owner_trims_what_result_delivery_has_committed_less_the_history() -> None:
     case = finished(HISTORY + 2_000)
     case.deliver(REQUESTS, HISTORY + 2_000)
@@ -69,6 +72,7 @@ def test_an_owner_trims_what_result_delivery_has_committed_less_the_history() ->
     assert positions[-1].delivered == told, "the next owner knows it too"
 
 
+@pytest.mark.interpreted
 def test_a_position_beyond_the_end_of_its_log_lies_and_lets_nothing_be_deleted() -> None:
     case = finished(HISTORY + 2_000)
     case.deliver(ATTEMPTS, 2**53)
@@ -79,6 +83,7 @@ def test_a_position_beyond_the_end_of_its_log_lies_and_lets_nothing_be_deleted()
     assert [letter.reason for letter in letters] == 2 * [FailureKind.LYING_RECORD]
 
 
+@pytest.mark.interpreted
 def test_a_lie_about_a_log_and_what_is_ahead_of_the_owner_hide_no_later_word() -> None:
     case = finished(HISTORY + 2_000)
     case.world.logs[REQUESTS] += [None] * 3  # type: ignore[list-item]
@@ -90,6 +95,7 @@ def test_a_lie_about_a_log_and_what_is_ahead_of_the_owner_hide_no_later_word() -
     assert case.asked == [{CONTROL: 2_003, REQUESTS: 2_000, ATTEMPTS: 1_500}]
 
 
+@pytest.mark.interpreted
 def test_a_lower_word_of_result_delivery_counts_too() -> None:
     case = finished(HISTORY + 2_000)
     case.deliver(ATTEMPTS, HISTORY + 2_000)
@@ -98,6 +104,7 @@ def test_a_lower_word_of_result_delivery_counts_too() -> None:
     assert case.asked == [{CONTROL: 2_002}]
 
 
+@pytest.mark.interpreted
 def test_control_is_not_trimmed_past_a_cancel_that_is_not_applied() -> None:
     case = finished(HISTORY + 2_000)
     record = case.submit()
@@ -115,6 +122,7 @@ def test_control_is_not_trimmed_past_a_cancel_that_is_not_applied() -> None:
     assert case.asked[1] == {CONTROL: 7_001}
 
 
+@pytest.mark.interpreted
 def test_what_no_checkpoint_has_committed_is_not_trimmed() -> None:
     case = finished(HISTORY + 2_000)
     core = case.owner.core

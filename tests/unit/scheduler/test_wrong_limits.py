@@ -165,6 +165,7 @@ WRONG: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
 ]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("wrong", "test"), WRONG, ids=lambda each: each.__name__)
 def test_a_wrong_limit_is_caught(
     monkeypatch: Patch, wrong: Callable[[Patch], None], test: Callable[[], None]

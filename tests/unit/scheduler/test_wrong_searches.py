@@ -146,6 +146,7 @@ WRONG: list[tuple[Callable[[Patch], None], Callable[[], list[str]]]] = [
 ]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("wrong", "scenario"), WRONG)
 def test_a_wrong_search_is_caught(
     wrong: Callable[[Patch], None], scenario: Callable[[], list[str]], monkeypatch: Patch
