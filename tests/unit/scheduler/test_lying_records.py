@@ -30,15 +30,6 @@ PARTITION = partition_of("a", 2)
 TWO_DAYS_AGO, IN_1970, IN_9999 = WALL - 2 * 86_400_000, 86_400_000, 253_370_764_800_000
 
 
-@pytest.fixture
-def case() -> Case:
-    made = Case()
-    made.run()
-    made.report()
-    made.run(100)
-    return made
-
-
 def state_of(case: Case) -> Any:
     assert case.owner.core is not None
     return case.owner.core.state

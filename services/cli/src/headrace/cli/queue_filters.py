@@ -42,6 +42,7 @@ InState = Annotated[State, typer.Option("--state", help="Only those that wait, o
 OlderThan = Annotated[
     str | None, typer.Option("--older-than", help="Only those accepted so long ago, such as 10m.")
 ]
+Everything = Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")]
 Within = Annotated[str, typer.Option("--within", help="How long to wait for the pool's owner, such as 60s.")]
 
 

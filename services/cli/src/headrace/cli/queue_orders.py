@@ -4,20 +4,21 @@ out. Used by `headrace queue cancel`, `move` and `reprioritise`.
 Invariant: nothing is ordered without --yes, and never anything for a request that was accepted after the command was given.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from headrace.cli.found_requests import show_found, summary_of
 from headrace.cli.log_reading import logs_of
-from headrace.cli.options import policy_of
+from headrace.cli.options import policy_of, require_pool
 from headrace.cli.owner_asking import Looked, Owner
-from headrace.cli.queue_filters import until
+from headrace.cli.queue_filters import State, age_of, patience_of, refuse_all, selection_of, until
 from headrace.cli.terminal import say, say_json
 from headrace.contracts.control import ControlRecord
-from headrace.contracts.selections import Found, Selection
+from headrace.contracts.selections import Find, Found, Selection
 from headrace.runtime.settings import ServiceSettings
 
 EXAMPLES = 10
@@ -33,29 +34,47 @@ class Asked(NamedTuple):
     within: timedelta
 
 
-class Order(Protocol):
+def asked_of(
+    settings: ServiceSettings,
+    verb: str,
+    pool: str,
+    *,
+    everything: bool,
+    older_than: str | None,
+    within: str,
+    state: State = State.ANY,
+    **filters: str | None,
+) -> Asked:
+    """The same from the options as they are written. `filters`: tier, tenant, model and id_prefix. Raises Trouble."""
+    require_pool(settings, pool)
+    refuse_all(verb, everything, *filters.values(), older_than)
+    selection = selection_of(policy_of(settings), state=state, **filters)
+    return Asked(pool, selection, age_of(older_than), patience_of(within))
+
+
+class Order(ABC):
     """One kind of order."""
 
     @property
     def named(self) -> Mapping[str, str]:
         """What JSON says of it beside what was found."""
-        ...
+        return {}
 
     def look(self, owner: Owner, meant: Selection) -> Looked:
-        """What it would touch."""
-        ...
+        """What it would touch: by default all that fit."""
+        return owner.find(Find(selection=meant, most=EXAMPLES))
 
+    @abstractmethod
     def record(self, meant: Selection, looked: Looked) -> ControlRecord:
         """As it is written to `control`."""
-        ...
 
+    @abstractmethod
     def wait(self, owner: Owner, meant: Selection) -> None:
-        """Until it is carried out."""
-        ...
+        """Until it is carried out. Raises Trouble."""
 
+    @abstractmethod
     def told(self, found: Found, *, yes: bool) -> Iterable[str]:
         """What was done, or would be, in sentences."""
-        ...
 
 
 def ordered(settings: ServiceSettings, asked: Asked, order: Order, *, yes: bool, as_json: bool) -> None:
@@ -82,10 +101,8 @@ def _looked(settings: ServiceSettings, asked: Asked, order: Order) -> Looked:
 
 def _given(settings: ServiceSettings, asked: Asked, order: Order) -> Looked:
     with logs_of(settings) as logs:
-        owner, ends = (
-            Owner(logs, asked.pool, asked.within),
-            logs.ends_of_requests(asked.pool, policy_of(settings)),
-        )
+        owner = Owner(logs, asked.pool, asked.within)
+        ends = logs.ends_of_requests(asked.pool, policy_of(settings))
         meant = until(owner.of_age(asked.selection, asked.age), ends)
         looked = order.look(owner, meant)
         logs.order(asked.pool, order.record(meant, looked))

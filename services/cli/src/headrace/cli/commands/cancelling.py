@@ -1,13 +1,13 @@
 """`headrace queue cancel`: ends requests that wait or run. Offered by commands.queue."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
+from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, settings_of
 from headrace.cli.owner_asking import Looked, Owner
 from headrace.cli.queue_filters import (
+    Everything,
     IdPrefix,
     InState,
     OfModel,
@@ -17,14 +17,10 @@ from headrace.cli.queue_filters import (
     Pool,
     State,
     Within,
-    age_of,
-    patience_of,
-    refuse_all,
-    selection_of,
 )
-from headrace.cli.queue_orders import EXAMPLES, Asked, ordered
+from headrace.cli.queue_orders import Order, asked_of, ordered
 from headrace.contracts.control import CancelMatching
-from headrace.contracts.selections import Find, Found, Selection
+from headrace.contracts.selections import Found, Selection
 
 
 def cancel(
@@ -36,7 +32,7 @@ def cancel(
     id_prefix: IdPrefix = None,
     state: InState = State.QUEUED,
     older_than: OlderThan = None,
-    everything: Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")] = False,
+    everything: Everything = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what it would end.")] = False,
     within: Within = "60s",
     policy: PolicyFile = None,
@@ -46,29 +42,18 @@ def cancel(
 ) -> None:
     """End the requests that fit and were accepted until now; without --yes, only say which they are."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    require_pool(settings, pool)
-    refuse_all("cancel", everything, tier, tenant, model, id_prefix, older_than)
-    selection = selection_of(
-        policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=state
-    )
-    asked = Asked(pool, selection, age_of(older_than), patience_of(within))
+    asked = asked_of(
+        settings, "cancel", pool, everything=everything, older_than=older_than, within=within, state=state, tier=tier,
+        tenant=tenant, model=model, id_prefix=id_prefix,
+    )  # fmt: skip
     ordered(settings, asked, _Cancel(), yes=yes, as_json=as_json)
 
 
-class _Cancel:
-    """All that fit."""
-
-    @property
-    def named(self) -> Mapping[str, str]:
-        """As queue_orders.Order has it, like all here."""
-        return {}
-
-    def look(self, owner: Owner, meant: Selection) -> Looked:
-        """What fits."""
-        return owner.find(Find(selection=meant, most=EXAMPLES))
+class _Cancel(Order):
+    """Of what fits, to its end."""
 
     def record(self, meant: Selection, looked: Looked) -> CancelMatching:
-        """What the owner reads."""
+        """As Order.record, and so on."""
         return CancelMatching(selection=meant, before_ms=looked.owner_ms)
 
     def wait(self, owner: Owner, meant: Selection) -> None:

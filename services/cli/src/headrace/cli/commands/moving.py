@@ -1,13 +1,15 @@
 """`headrace queue move`: lets requests that wait go to another pool. Offered by commands.queue."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
 from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
 from headrace.cli.owner_asking import Looked, Owner
 from headrace.cli.queue_filters import (
+    Everything,
     IdPrefix,
     OfModel,
     OfTenant,
@@ -16,12 +18,8 @@ from headrace.cli.queue_filters import (
     Pool,
     State,
     Within,
-    age_of,
-    patience_of,
-    refuse_all,
-    selection_of,
 )
-from headrace.cli.queue_orders import EXAMPLES, Asked, ordered
+from headrace.cli.queue_orders import EXAMPLES, Order, asked_of, ordered
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import MoveMatching
 from headrace.contracts.selections import Find, Found, Selection
@@ -41,7 +39,7 @@ def move(
     model: OfModel = None,
     id_prefix: IdPrefix = None,
     older_than: OlderThan = None,
-    everything: Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")] = False,
+    everything: Everything = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it; without, only say what it would change.")
     ] = False,
@@ -56,15 +54,15 @@ def move(
     require_pool(settings, pool)
     require_pool(settings, to)
     _refuse_in_vain(settings, pool, to, model_there)
-    refuse_all("move", everything, tier, tenant, model, id_prefix, older_than)
-    selection = selection_of(
-        policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=State.QUEUED
-    )
-    asked = Asked(pool, selection, age_of(older_than), patience_of(within))
+    asked = asked_of(
+        settings, "move", pool, everything=everything, older_than=older_than, within=within, state=State.QUEUED, tier=tier,
+        tenant=tenant, model=model, id_prefix=id_prefix,
+    )  # fmt: skip
     ordered(settings, asked, _Move(to, model_there), yes=yes, as_json=as_json)
 
 
-class _Move(NamedTuple):
+@dataclass(frozen=True)
+class _Move(Order):
     """To the pool `to`, as `model` there."""
 
     to: str
@@ -72,7 +70,7 @@ class _Move(NamedTuple):
 
     @property
     def named(self) -> Mapping[str, str]:
-        """As queue_orders.Order has it, like all here."""
+        """As Order.named, and so on."""
         return {"to": self.to}
 
     def look(self, owner: Owner, meant: Selection) -> Looked:

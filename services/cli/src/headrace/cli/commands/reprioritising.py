@@ -1,13 +1,14 @@
 """`headrace queue reprioritise`: gives requests another priority among their tenant's own. Offered by commands.queue."""
 
-from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
+from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, settings_of
 from headrace.cli.owner_asking import Looked, Owner
 from headrace.cli.queue_filters import (
+    Everything,
     IdPrefix,
     OfModel,
     OfTenant,
@@ -15,14 +16,10 @@ from headrace.cli.queue_filters import (
     OlderThan,
     Pool,
     Within,
-    age_of,
-    patience_of,
-    refuse_all,
-    selection_of,
 )
-from headrace.cli.queue_orders import EXAMPLES, Asked, ordered
+from headrace.cli.queue_orders import Order, asked_of, ordered
 from headrace.contracts.control import Reprioritise
-from headrace.contracts.selections import Find, Found, Selection
+from headrace.contracts.selections import Found, Selection
 
 _MOST = 1_000
 """As callers may say it, either way."""
@@ -39,7 +36,7 @@ def reprioritise(
     model: OfModel = None,
     id_prefix: IdPrefix = None,
     older_than: OlderThan = None,
-    everything: Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")] = False,
+    everything: Everything = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it; without, only say what it would change.")
     ] = False,
@@ -51,26 +48,18 @@ def reprioritise(
 ) -> None:
     """Give the requests that fit and were accepted until now another priority; without --yes, only say which they are."""
     settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    require_pool(settings, pool)
-    refuse_all("reprioritise", everything, tier, tenant, model, id_prefix, older_than)
-    selection = selection_of(policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix)
-    asked = Asked(pool, selection, age_of(older_than), patience_of(within))
+    asked = asked_of(
+        settings, "reprioritise", pool, everything=everything, older_than=older_than, within=within, tier=tier,
+        tenant=tenant, model=model, id_prefix=id_prefix,
+    )  # fmt: skip
     ordered(settings, asked, _Reprioritise(priority), yes=yes, as_json=as_json)
 
 
-class _Reprioritise(NamedTuple):
+@dataclass(frozen=True)
+class _Reprioritise(Order):
     """To this priority."""
 
     priority: int
-
-    @property
-    def named(self) -> Mapping[str, str]:
-        """As queue_orders.Order has it, like all here."""
-        return {}
-
-    def look(self, owner: Owner, meant: Selection) -> Looked:
-        """All that fit."""
-        return owner.find(Find(selection=meant, most=EXAMPLES))
 
     def record(self, meant: Selection, _looked: Looked) -> Reprioritise:
         """What the owner reads."""
