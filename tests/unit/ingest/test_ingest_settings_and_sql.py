@@ -3,16 +3,20 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
+from headrace.contracts.seal import Unsealed
 from headrace.ingest.adapters import results_sql
-from headrace.ingest.adapters.results_sql import COLUMNS, NOTED, open_results
+from headrace.ingest.adapters.results_sql import COLUMNS, NOTED, SqlResults, open_results
 from headrace.ingest.openapi import openapi, render
 from headrace.ingest.settings import IngestSettings
 from headrace.result_delivery.adapters.tables import REQUESTS, RESULTS
+from headrace.runtime.clock import ManualClock
 
 KEY = "ab" * 32
 
@@ -81,3 +85,21 @@ async def test_a_database_file_that_was_replaced_is_found_again(
         async with engine.connect() as connection:
             assert (await connection.exec_driver_sql("SELECT answer FROM said")).scalar_one() == answer
     await engine.dispose()
+
+
+async def test_a_database_without_tables_is_told_with_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty one.db").touch()
+    clock = ManualClock()
+    with capture_logs() as lines:
+        results = SqlResults(open_results("sqlite:///empty one.db"), Unsealed(), clock)
+        assert await results.accepted("req_x", "a") is None
+        assert await results.ended(["req_x"]) == []
+        assert [line["event"] for line in lines] == ["the database has no results yet"]
+        assert f"no tables in {tmp_path}/empty one.db: HEADRACE_DATABASE" in lines[0]["reason"]
+        clock.advance(timedelta(minutes=1))
+        assert await results.find("req_x", "a", body=True) is None
+        assert len(lines) == 2, "once a minute, as long as it lasts"
+        await results.close()

@@ -51,7 +51,7 @@ async def connected(
     """The clients, connected and reading; None when told to stop before a broker answered. Raises WrongTopicsError."""
     gateway, name = settings.gateway_of(policy.topics.gateways), telemetry.replica
     kafka, listeners = telemetry.health.component("kafka"), Listeners()
-    results = SqlResults(open_results(settings.database), seal)
+    results = SqlResults(open_results(settings.database), seal, telemetry.clock)
     producer = bus.async_producer(name, delivery_timeout=settings.delivery_timeout)
     place = Place(TopicNames(settings.prefix).of(TopicKind.REPLIES), gateway)
     health = telemetry.health.component("replies")

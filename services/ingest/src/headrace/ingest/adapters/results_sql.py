@@ -1,11 +1,13 @@
 """Reads committed results from SQL. The table is result-delivery's, which migrates it; a test compares both.
 
-Invariant: read-only. While the tables don't exist yet, nothing is known yet, which is not an error.
+Invariant: read-only. While the tables don't exist yet, nothing is known yet, which is not an error; but it is said once a
+minute, since it is also what a replica sees that looks for them in the wrong place.
 """
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from sqlalchemy import Select, column, event, select, table
 from sqlalchemy.engine import URL, Row, make_url
@@ -20,6 +22,9 @@ from headrace.contracts.seal import Encoding, Seal
 from headrace.contracts.values import Failure, Payload, Times, Usage
 from headrace.ingest.decisions.what_to_answer import Ended
 from headrace.ingest.ports import ResultsUnavailableError, StoredResult
+from headrace.runtime.clock import Clock, SystemClock
+from headrace.runtime.logging import get_logger
+from headrace.runtime.rarely import Rarely
 
 _STATUS = (
     "id", "tenant", "tier", "status", "http_status", "model", "route", "stream", "partial", "attempts",
@@ -78,8 +83,9 @@ def _only_read(connection: Any, _record: object) -> None:  # noqa: ANN401 - a DB
 class SqlResults:
     """The results, by request id."""
 
-    def __init__(self, engine: AsyncEngine, seal: Seal) -> None:
+    def __init__(self, engine: AsyncEngine, seal: Seal, clock: Clock | None = None) -> None:
         self._engine, self._seal = engine, seal
+        self._rarely = Rarely(get_logger("results"), clock or SystemClock())
         self._table = table("results", *(column(name) for name in COLUMNS))
         self._requests = table("requests", *(column(name) for name in NOTED))
 
@@ -122,6 +128,7 @@ class SqlResults:
                 return list((await connection.execute(query)).all())
         except (SQLAlchemyError, OSError) as error:
             if _is_not_there_yet(error):
+                self._rarely.warning("the database has no results yet", reason=_where(self._engine.url))
                 return []
             raise ResultsUnavailableError(f"results can't be read: {type(error).__name__}") from error
 
@@ -187,6 +194,14 @@ def _final(row: Row[Any]) -> Final:
 def _not_understood(error: ValueError) -> ResultsUnavailableError:
     """A status or a failure of a later version: this replica must be renewed, and is of use meanwhile."""
     return ResultsUnavailableError(f"a result isn't understood: {error}"[:200])
+
+
+def _where(url: URL) -> str:
+    """Which database that is, and what is amiss if it isn't only new."""
+    if url.get_backend_name() != "sqlite":
+        return f"result-delivery has made no tables in {url.render_as_string(hide_password=True)}"
+    path = Path(unquote((url.database or "").removeprefix("file:"))).absolute()
+    return f"result-delivery has made no tables in {path}: HEADRACE_DATABASE must mean the same file for both"
 
 
 def _is_not_there_yet(error: Exception) -> bool:
