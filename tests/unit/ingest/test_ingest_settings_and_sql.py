@@ -91,7 +91,7 @@ async def test_a_database_without_tables_is_told_with_where_it_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("empty one.db").touch()
+    sqlite3.connect("empty one.db").close()
     clock = ManualClock()
     with capture_logs() as lines:
         results = SqlResults(open_results("sqlite:///empty one.db"), Unsealed(), clock)
