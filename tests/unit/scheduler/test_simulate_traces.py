@@ -71,6 +71,13 @@ def test_time_is_stretched_to_the_load_that_is_wanted() -> None:
     assert asked_ms / (MODEL.slots * jobs[-1].at_ms) == pytest.approx(2.0, rel=0.01)
 
 
+def test_the_load_may_be_that_of_one_tier() -> None:
+    at = course(Scenario(load=0.3, load_of="interactive", tiers={"interactive": 0.5, "batch": 0.5}))
+    jobs = draw(at.trace, at.scenario, at.policy, at.models, 1)
+    asked_ms = sum(MODEL.service_ms(each) for each in jobs if each.tier == "interactive")
+    assert asked_ms / (MODEL.slots * jobs[-1].at_ms) == pytest.approx(0.3, rel=0.01)
+
+
 def test_one_tenant_sends_its_share_and_tiers_theirs() -> None:
     at = course(Scenario(largest=0.8, tenants=20, tiers={"interactive": 0.3, "batch": 0.7}))
     jobs = draw(at.trace, at.scenario, at.policy, at.models, 1)

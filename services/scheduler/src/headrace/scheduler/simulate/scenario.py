@@ -19,7 +19,8 @@ _ANYBODY = TenantPolicy()
 class Scenario:
     """What is done to the trace.
 
-    `load`: what is asked for over what the backends can do, reached by stretching time; None: as it was recorded.
+    `load`: what is asked for over what the backends can do, reached by stretching time; None: as it was recorded. `load_of`:
+    the tier of which alone so much is asked for; None: all together.
     `requests`: how many, a stretch of the trace that the seed chooses; None: all. `tenants`: how many share the requests
     whose tenant the trace doesn't name, all of a conversation one; None: those of the policy. Of these, the first sends the
     share `largest`, and the others by Zipf's law with exponent `skew` (0: all alike). `tiers`: shares of the tiers; empty:
@@ -28,6 +29,7 @@ class Scenario:
     """
 
     load: float | None = None
+    load_of: str | None = None
     requests: int | None = None
     tenants: int | None = None
     largest: float | None = None
@@ -69,7 +71,7 @@ def draw(
         job.output_tokens *= scenario.longer.get(job.tier, 1)
         job.output_tokens *= scenario.longer_of_largest if job.tenant == names[0] else 1
     if scenario.load is not None:
-        _stretch_time(jobs, scenario.load, models)
+        _stretch_time(jobs, scenario.load, scenario.load_of, models)
     for job in jobs:
         if job.tier in scenario.slack_ms:
             slack_ms = dice.randint(*scenario.slack_ms[job.tier])
@@ -120,9 +122,9 @@ def _tier_of(tenant: str, scenario: Scenario, policy: Policy, dice: Random) -> s
     return chosen if chosen in policy.tiers else next(iter(policy.tiers))
 
 
-def _stretch_time(jobs: list[Job], load: float, models: Sequence[BackendModel]) -> None:
+def _stretch_time(jobs: list[Job], load: float, load_of: str | None, models: Sequence[BackendModel]) -> None:
     """Move the arrivals closer or apart until what is asked for is so much of what the backends can do."""
-    asked_ms = sum(models[0].work_ms(job) for job in jobs)
+    asked_ms = sum(models[0].work_ms(job) for job in jobs if load_of in (None, job.tier))
     wanted_ms = asked_ms / (load * sum(model.at_a_time for model in models))
     factor = wanted_ms / max(1, jobs[-1].at_ms)
     for job in jobs:
