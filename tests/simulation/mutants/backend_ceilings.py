@@ -89,6 +89,14 @@ def debts_are_times(patches: Patches) -> None:
     patches.set(Owed, "at", lambda self, _ceiling: self.ms)
 
 
+def nobody_is_spared(patches: Patches) -> None:
+    patches.set(backend_pacing, "_spare", lambda _state, _outcome: None)
+
+
+def whoever_asks_is_spared_for_as_long_as_it_asks(patches: Patches) -> None:
+    patches.set(backend_ceilings, "MOST_SPARED_MS", 10**12)
+
+
 def whatever_a_worker_says_counts(patches: Patches) -> None:
     patches.set(attempt_log, "believed", lambda _state, outcome: outcome)
 
@@ -176,5 +184,17 @@ BACKEND_CEILINGS = (
         "an honest word is never cut",
         only_what_is_expected_is_believed,
         "test_overstated::test_an_honest_word_is_believed",
+    ),
+    Mutant(
+        "a backend that asks to be spared isn't",
+        "a Retry-After is meant for all",
+        nobody_is_spared,
+        "test_spared_backends::test_a_backend_that_asks_to_be_spared_is_given_nothing_until_then",
+    ),
+    Mutant(
+        "a backend is spared for as long as it asks",
+        "nothing waits for a lie for longer than a minute",
+        whoever_asks_is_spared_for_as_long_as_it_asks,
+        "test_spared_backends::test_nobody_is_spared_for_longer_than_a_minute",
     ),
 )

@@ -54,7 +54,7 @@ GATES: dict[Gate, str] = {
     Gate.NO_WORKER: "The pool has no live worker.",
     Gate.NO_READY_WORKER: "No worker takes work: its backend is unhealthy, it is being drained, or it hasn't answered yet.",
     Gate.SET_APART: "The only worker that takes work is set apart to try suspects.",
-    Gate.BACKEND_CEILING: "Backends have been given what they take in a minute; it goes on by itself.",
+    Gate.BACKEND_CEILING: "Backends have been given what they take for now; it goes on by itself.",
     Gate.SLOTS: "The slots of all workers are taken.",
     Gate.BACKEND_LIMIT: "The backends hold as many requests as their engines were found to hold well.",
     Gate.HEADROOM: "What slots are free are kept for another tier.",

@@ -4,6 +4,7 @@ Invariant: as there, but that an attempt counts at the worker that it was given 
 """
 
 from headrace.contracts.checkpoints import BackendPaced
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.scheduler.core.believing import tokens_charged
 from headrace.scheduler.core.debts import debts_of, left_of
@@ -12,6 +13,8 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import is_told
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.workers import Worker
+
+_TOO_MANY_REQUESTS = 429
 
 
 def released(state: PoolState, held: HeldAttempt, tokens: int, worker: str) -> None:
@@ -40,12 +43,22 @@ def ended(state: PoolState, outcome: Outcome) -> None:
     ceilings, record, own = state.backend_ceilings, outcome.record, outcome.own
     worker, took = record.worker or "", record.usage.prompt_tokens + record.usage.completion_tokens
     if own is not None:
+        _spare(state, outcome)
         if own.spends is not None and record.started:
             if is_told(record.usage):
                 ceilings.settle(own.spends[0], own.spends[1], took, state.now.boot_ms)
             own.spends = None
     elif record.started and ceilings.count(worker) and not ceilings.knows(worker, record.attempt):
         ceilings.charge(worker, took, state.now.boot_ms)
+
+
+def _spare(state: PoolState, outcome: Outcome) -> None:
+    """Where a backend refused it as one too many and said when to come back, it gets no other before that either."""
+    failure, worker = outcome.record.failure, outcome.record.worker
+    if failure is None or worker is None or not failure.retry_after_ms:
+        return
+    if failure.kind is FailureKind.BACKEND_OVERLOADED and failure.backend_status == _TOO_MANY_REQUESTS:
+        state.backend_ceilings.spare(worker, failure.retry_after_ms, state.now.boot_ms)
 
 
 def let_go(state: PoolState, held: HeldAttempt) -> None:
@@ -56,7 +69,7 @@ def let_go(state: PoolState, held: HeldAttempt) -> None:
 
 
 def is_closed(state: PoolState, worker: Worker) -> bool:
-    """Whether its backend has been given what it takes, so that more waits."""
+    """Whether its backend has been given what it takes, or asked to be spared, so that more waits."""
     return bool(state.backend_ceilings) and state.backend_ceilings.is_closed(worker.name)
 
 

@@ -72,7 +72,7 @@ class GatesNow:
             learned=None if limits is None else limits.limit,
             ready=is_ready(self._state, worker),
             apart=worker.boot == self._quarantine.boot,
-            over=self._over(self._state.backend_ceilings, worker.name),
+            over=self._spared(worker.name) or self._over(self._state.backend_ceilings, worker.name),
         )
 
     def _over(self, ceilings: Ceilings, whose: str | None) -> Over | None:
@@ -82,6 +82,11 @@ class GatesNow:
             return None
         opens_ms = now.wall_ms + max(0, ceilings.closed[whose] - now.boot_ms)
         return Over(ceiling.amount, min(opens_ms, LATEST_MS))
+
+    def _spared(self, worker: str) -> Over | None:
+        """Until when its backend has asked for nothing more."""
+        now, until_ms = self._state.now, self._state.backend_ceilings.spared.get(worker)
+        return None if until_ms is None else Over(None, now.wall_ms + max(0, until_ms - now.boot_ms))
 
     def _due_ms(self, tracked: Tracked | None) -> int | None:
         """By the wall clock, as it is shown to people."""

@@ -13,15 +13,15 @@ from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding, ro
 
 
 class Over(NamedTuple):
-    """A ceiling of so much that was reached, and when (Unix ms) there is room below it again."""
+    """A ceiling of so much that was reached (None: one that isn't told), and when (Unix ms) there is room below it again."""
 
-    amount: int
+    amount: int | None
     until_ms: int
 
 
 class Slots(NamedTuple):
     """One live worker. `ready`: it is healthy, isn't drained and has answered this owner; `learned` as `room_of` has it;
-    `over`: its backend has been given what it takes in a minute.
+    `over`: its backend has been given what it takes in a minute, or asked to be spared.
     """
 
     limit: int

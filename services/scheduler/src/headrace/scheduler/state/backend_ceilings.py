@@ -1,4 +1,5 @@
-"""What backends have been given of what they take in a minute, by their workers' names. Charged by core.backend_pacing.
+"""What backends have been given of what they take in a minute, and which asked to be spared, by their workers' names. Kept by
+core.backend_pacing.
 
 Invariant: it outlives a worker's boot, since its backend goes on counting, and is dropped once nothing is owed and no worker
 of that name lives.
@@ -11,6 +12,9 @@ from headrace.contracts.reports import PerMinute
 from headrace.scheduler.decisions.what_does_a_backend_take import ceilings_of
 from headrace.scheduler.state.ceilings import Ceilings
 
+MOST_SPARED_MS = 60_000
+"""A backend that asks for longer is tried again all the same: it may lie, or its limit have been raised."""
+
 
 class BackendCeilings(Ceilings):
     """All of a pool's. Whose: a worker's name."""
@@ -18,6 +22,8 @@ class BackendCeilings(Ceilings):
     def __init__(self) -> None:
         super().__init__([], {})
         self._told: dict[str, PerMinute] = {}
+        self.spared: dict[str, int] = {}
+        """Workers whose backends asked for it with a 429, and until when."""
         self.last_said: dict[str, BackendPaced] = {}
         """By worker: what the last owner left, counted from the claim on."""
 
@@ -35,9 +41,26 @@ class BackendCeilings(Ceilings):
             self._told[worker] = per_minute
         self.hold(worker, ceilings_of(per_minute), boot_ms)
 
+    def __bool__(self) -> bool:
+        return bool(self.spared) or super().__bool__()
+
+    def spare(self, worker: str, for_ms: int, boot_ms: int) -> None:
+        """Its backend refused a request, and is to be given nothing for so long."""
+        until_ms = boot_ms + min(for_ms, MOST_SPARED_MS)
+        self.spared[worker] = max(until_ms, self.spared.get(worker, 0))
+
     def is_closed(self, worker: str) -> bool:
-        """Whether its backend has been given what it takes."""
-        return worker in self.closed
+        """Whether its backend has been given what it takes, or asked to be spared."""
+        return worker in self.closed or worker in self.spared
+
+    def turn(self, boot_ms: int) -> None:
+        """Let those go on whose time has come."""
+        super().turn(boot_ms)
+        if self.spared:
+            self.spared = {worker: at_ms for worker, at_ms in self.spared.items() if at_ms > boot_ms}
+
+    def _openings(self) -> list[int]:
+        return [*super()._openings(), *self.spared.values()]
 
     def forget_gone(self, live: Container[str], boot_ms: int) -> Iterator[str]:
         """Drop those that owe nothing any more; yields who they were."""

@@ -118,8 +118,11 @@ class Ceilings:
     @property
     def next_ms(self) -> int | None:
         """When the next of them opens."""
+        return min(self._openings(), default=None)
+
+    def _openings(self) -> list[int]:
         tenants = [self._opening[0][0]] if self._opening else []
-        return min([*tenants, *([self.closed[None]] if None in self.closed else [])], default=None)
+        return [*tenants, *([self.closed[None]] if None in self.closed else [])]
 
     def charge(self, tenant: str, tokens: int, boot_ms: int) -> None:
         """An attempt that is expected to take so many tokens is released."""
