@@ -38,7 +38,10 @@ async def test_a_live_status_is_the_owners_and_without_an_owner_it_is_queued(rep
     document = msgspec.json.decode((await get(replica, path))[2])
     await answering
     assert (document["status"], document["tokens"], document["position"]) == ("running", 7, 0)
-    assert (document["estimate"], document["model"]) == ({"start_in_seconds": 1.5}, "small")
+    assert (document["estimate"], document["model"]) == (
+        {"start_in_seconds": 1.5, "start_in_seconds_p95": None},
+        "small",
+    )
     assert msgspec.json.decode((await get(replica, path))[2])["status"] == "running", "the last that is known"
 
 

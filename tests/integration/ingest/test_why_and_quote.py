@@ -81,7 +81,7 @@ async def test_what_the_owner_says_of_a_wait_is_told_in_words(replica: Replica) 
     )
     assert (status, query.id, query.why, query.quote) == (200, request_id, True, None)
     assert (document["status"], document["position"]) == ("queued", 2)
-    assert document["estimate"] == {"start_in_seconds": 1.5}
+    assert document["estimate"] == {"start_in_seconds": 1.5, "start_in_seconds_p95": None}
     assert document["gates"] == [
         {
             "gate": "slots",

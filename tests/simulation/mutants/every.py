@@ -36,6 +36,7 @@ from tests.simulation.mutants.spills import SPILLS
 from tests.simulation.mutants.texts import TEXTS
 from tests.simulation.mutants.too_late import TOO_LATE
 from tests.simulation.mutants.turns import TURNS
+from tests.simulation.mutants.waits import WAITS
 from tests.simulation.schedules.every import SCHEDULES
 from tests.simulation.world.run import run_seed, silent_logs
 
@@ -68,6 +69,7 @@ EVERY: tuple[Mutant, ...] = (
     *MOVES,
     *ROUTING,
     *CACHED,
+    *WAITS,
 )
 _UNIT_TESTS = "tests.unit.scheduler"
 

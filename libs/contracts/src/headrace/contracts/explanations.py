@@ -165,12 +165,13 @@ class Misses(StrEnum):
 
 
 class Offer(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The owner's word on a quoted request in one tier. `wait_ms`: until it starts (None: nobody knows); `feasible` None:
-    nobody knows either.
+    """The owner's word on a quoted request in one tier. Half of all start within `wait_ms`, 19 of 20 within `wait_p95_ms`
+    (None: nobody knows); `feasible` None: nobody knows either.
     """
 
     tier: Name
     why: Why
     wait_ms: Count | None = None
+    wait_p95_ms: Count | None = None
     feasible: bool | None = None
     misses: Misses | None = None

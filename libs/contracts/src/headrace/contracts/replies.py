@@ -51,9 +51,10 @@ class Final(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="final"):
 class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"):
     """The owner's answer to a Query. `known` false: the owner doesn't hold this id (finished, or not read yet).
 
-    `position` is the number of requests ahead in its tenant's queue and tier; `tokens` the completion tokens so far;
-    `model` the name that the backend knows. `why`, `offers` and `found` where the query asked for them: an offer for each
-    tier that it named and the owner knows, in its order.
+    `position` is the number of requests ahead in its tenant's queue and tier; half of all start within `estimated_wait_ms`,
+    19 of 20 within `estimated_wait_p95_ms` (None: nobody knows); `tokens` the completion tokens so far; `model` the name that
+    the backend knows. `why`, `offers` and `found` where the query asked for them: an offer for each tier that it named and
+    the owner knows, in its order.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="answer"
     status: Status | None = None
     position: Count | None = None
     estimated_wait_ms: Count | None = None
+    estimated_wait_p95_ms: Count | None = None
     tokens: Count = 0
     attempts: Count = 0
     gateway: Port16 | None = None

@@ -55,7 +55,9 @@ def told(answer: Answer, address: RequestAddress) -> Iterator[str]:
     if found.ahead is not None:
         yield _ahead(found.ahead)
     if answer.estimated_wait_ms is not None:
-        yield f"starts in about {_time(answer.estimated_wait_ms)}"
+        most_ms = answer.estimated_wait_p95_ms
+        within = "" if most_ms is None else f", 19 of 20 such within {_time(most_ms)}"
+        yield f"starts in about {_time(answer.estimated_wait_ms)}{within}"
     if found.share is not None:
         yield _share(found.share)
     if found.basis is not None:

@@ -26,7 +26,10 @@ class Links(BaseModel):
 class Estimate(BaseModel):
     """What the owner expects."""
 
-    start_in_seconds: float = Field(description="seconds until it starts, about")
+    start_in_seconds: float = Field(description="half of all start within so many seconds")
+    start_in_seconds_p95: float | None = Field(
+        None, description="19 of 20 start within so many; null: nobody knows yet how far off estimates are"
+    )
 
 
 class UsageDocument(BaseModel):
@@ -170,12 +173,20 @@ def ended_document(result: StoredResult) -> StatusDocument:
     )
 
 
+def estimate_of(answer: Answer) -> Estimate | None:
+    """When it starts, as its owner expects it."""
+    wait_ms, most_ms = answer.estimated_wait_ms, answer.estimated_wait_p95_ms
+    if wait_ms is None:
+        return None
+    most = None if most_ms is None else most_ms / 1000
+    return Estimate(start_in_seconds=wait_ms / 1000, start_in_seconds_p95=most)
+
+
 def _told(answer: Answer) -> dict[str, object]:
-    wait_ms = answer.estimated_wait_ms
     return {
         "status": answer.status,
         "position": answer.position,
-        "estimate": None if wait_ms is None else Estimate(start_in_seconds=wait_ms / 1000),
+        "estimate": estimate_of(answer),
         "tokens": answer.tokens,
         "attempts": answer.attempts,
         "model": answer.model,

@@ -23,7 +23,7 @@ from headrace.contracts.explanations import (
 from headrace.contracts.ids import RequestAddress
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Answer
-from headrace.ingest.doors.documents import Estimate, Links, links_of
+from headrace.ingest.doors.documents import Estimate, Links, estimate_of, links_of
 from headrace.ingest.ports import StoredResult
 from headrace.ingest.preparing import Quoted
 
@@ -111,7 +111,10 @@ class OfferDocument(BaseModel):
         None,
         description="queue_timeout or deadline: what it wouldn't keep; queue_full or pool_full: it would be refused",
     )
-    wait_seconds: float | None = Field(None, description="until it starts, about")
+    wait_seconds: float | None = Field(None, description="until it starts, in half of all cases")
+    wait_seconds_p95: float | None = Field(
+        None, description="in 19 of 20; null: nobody knows yet how far off estimates are"
+    )
     ends_in_seconds: float | None = Field(
         None, description="by when 9 in 10 like it have ended: the shortest deadline that makes sense"
     )
@@ -132,14 +135,14 @@ class QuoteDocument(OfferDocument):
 
 def why_document(request_id: str, address: RequestAddress, answer: Answer) -> WhyDocument:
     """As its owner said it."""
-    why, wait = answer.why or Why(), answer.estimated_wait_ms
+    why = answer.why or Why()
     return WhyDocument(
         id=request_id,
         status=answer.status,
         tier=address.tier,
         model=answer.model,
         position=answer.position,
-        estimate=None if wait is None else Estimate(start_in_seconds=wait / 1000),
+        estimate=estimate_of(answer),
         gates=[_gate(closed) for closed in why.closed],
         ahead=_ahead(why.ahead),
         share=_share(why.share),
@@ -182,6 +185,7 @@ def _offer(offer: Offer, quoted: Quoted) -> OfferDocument:
         feasible=offer.feasible if refused is None else False,
         misses=misses,
         wait_seconds=_seconds(offer.wait_ms),
+        wait_seconds_p95=_seconds(offer.wait_p95_ms),
         ends_in_seconds=_seconds(ends_ms),
         cost=0 if basis is None else basis.cost,
         gates=[_gate(closed) for closed in why.closed],

@@ -9,14 +9,14 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.replies import Answer
 from headrace.contracts.selections import Found
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
+from headrace.scheduler.core.forecasting import Forecasting
 from headrace.scheduler.core.gates_now import GatesNow
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.quoting import Quoting
 from headrace.scheduler.core.rates import Rates
-from headrace.scheduler.decisions.estimate_wait import wait_ms
+from headrace.scheduler.decisions.estimate_wait import Likely
 from headrace.scheduler.state.ahead import Before
 from headrace.scheduler.state.tracked import Phase, Tracked
 
@@ -24,10 +24,17 @@ from headrace.scheduler.state.tracked import Phase, Tracked
 class Answering:
     """The owner's word on its queue."""
 
-    def __init__(self, state: PoolState, rates: Rates, estimating: Estimating, gates: GatesNow) -> None:
-        self._state, self._rates, self._estimating = state, rates, estimating
+    def __init__(
+        self,
+        state: PoolState,
+        rates: Rates,
+        estimating: Estimating,
+        gates: GatesNow,
+        forecasting: Forecasting,
+    ) -> None:
+        self._state, self._forecasting = state, forecasting
         self._explaining = Explaining(state, rates, estimating, gates)
-        self._quoting = Quoting(state, rates, estimating, self._explaining)
+        self._quoting = Quoting(state, forecasting, estimating, self._explaining)
 
     def answer(self, query: Query) -> None:
         """Answer a query from what is known now; before the gate is open, what workers hold isn't."""
@@ -50,6 +57,7 @@ class Answering:
         state, tracked = self._state, self._state.tracked.look(query.id)
         held = state.held.of(query.id)
         status, ahead = self._status(query.id, tracked)
+        wait = self._wait_of(tracked, ahead)
         attempts = held.attempts if held is not None else tracked.used if tracked is not None else 0
         return Answer(
             id=query.id,
@@ -59,7 +67,8 @@ class Answering:
             known=status is not None,
             status=status,
             position=None if ahead is None else ahead.requests,
-            estimated_wait_ms=None if tracked is None or ahead is None else self._wait_ms(tracked, ahead),
+            estimated_wait_ms=wait.p50_ms,
+            estimated_wait_p95_ms=wait.p95_ms,
             tokens=0 if held is None else held.said + held.tokens,
             attempts=attempts,
             gateway=None if tracked is None else tracked.record.gateway,
@@ -81,12 +90,11 @@ class Answering:
         )
         state.send(message_of(state.setting.place(TopicKind.REPLIES, query.gateway), answer))
 
-    def _wait_ms(self, tracked: Tracked, ahead: Before) -> int | None:
-        """How long until it starts, by what its tenant gets of the pool's work."""
-        record = tracked.record
-        turn_ms = wait_ms(ahead.cost, tracked.charge, self._rates.of_tenant(record.tier, record.tenant))
-        tokens = self._estimating.tokens_of(record)
-        return pacing.longest_ms(self._state, turn_ms, record.tenant, ahead.requests, tokens)
+    def _wait_of(self, tracked: Tracked | None, ahead: Before | None) -> Likely:
+        """How long until it starts, where it waits for its turn."""
+        if tracked is None or ahead is None:
+            return Likely(None, None)
+        return self._forecasting.wait_of(tracked.record, tracked.charge, ahead)
 
     def _status(self, request_id: str, tracked: Tracked | None) -> tuple[Status | None, Before | None]:
         held = self._state.held.of(request_id)

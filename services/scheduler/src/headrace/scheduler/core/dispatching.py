@@ -62,6 +62,7 @@ class Dispatching:
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
         state.accounts.dispatch(record.tier, record.tenant, tracked.charge, flow)
         state.expiries.put(tracked)
+        state.waits.started(record.id, state.now.boot_ms)
         self._send(tracked, held)
 
     def _send(self, tracked: Tracked, held: HeldAttempt) -> None:

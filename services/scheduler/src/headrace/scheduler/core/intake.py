@@ -191,6 +191,7 @@ class Intake:
         else:
             if not self._spilling.spills(tracked):
                 self._returning.wait(tracked)
+            self._state.waits.newest = tracked.id
             if self._state.setting.pool_policy.fallbacks:
                 self._state.arrived.append(tracked.id)
 

@@ -26,6 +26,7 @@ from headrace.scheduler.core.endings import Ending, Endings
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.falling_back import FallingBack
 from headrace.scheduler.core.finishing import Finishing
+from headrace.scheduler.core.forecasting import Forecasting
 from headrace.scheduler.core.gate import Gate
 from headrace.scheduler.core.gates_now import GatesNow
 from headrace.scheduler.core.greater_epoch import GreaterEpoch
@@ -108,7 +109,8 @@ class PoolCore:
             state, commands=self._commands, headroom=self._headroom, quarantine=quarantine,
             releasing=self._releasing, leaving=self._leaving,
         )  # fmt: skip
-        answering = Answering(state, self._rates, estimating, gates)
+        self._forecasting = Forecasting(state, self._rates, estimating)
+        answering = Answering(state, self._rates, estimating, gates, self._forecasting)
         return ControlLog(state, self._endings, self._commands, answering, self.rerouting)
 
     def positions(self) -> dict[Place, int]:
@@ -228,6 +230,7 @@ class PoolCore:
         self._control.turn()
         self._when_to_trim.due()
         self._unfinished = self._releasing.release()
+        self._forecasting.turn()
         self._spilling.turn()
         if self._checkpoints.in_charge:
             self._endings.pump()

@@ -44,6 +44,7 @@ from headrace.scheduler.state.standing_orders import BulkMoves
 from headrace.scheduler.state.suspects import Suspects
 from headrace.scheduler.state.timed import Timed
 from headrace.scheduler.state.tracked import Phase, Tracked
+from headrace.scheduler.state.wait_errors import WaitErrors
 from headrace.scheduler.state.workers import Workers
 
 MINUTE_MS = 60_000
@@ -115,6 +116,7 @@ class PoolState:
     retry_budgets: RetryBudgets = field(default_factory=RetryBudgets)
     served: Served = field(default_factory=Served)
     speeds: Speeds = field(default_factory=Speeds)
+    waits: WaitErrors = field(default_factory=WaitErrors)
     cancels: Cancels = field(default_factory=Cancels)
     bulk_cancels: BulkCancels = field(default_factory=BulkCancels)
     arrived: list[str] = field(default_factory=list)

@@ -8,13 +8,12 @@ import msgspec
 from headrace.contracts.durations import ms
 from headrace.contracts.explanations import Misses, Offer, Quote, Why
 from headrace.contracts.requests import RequestRecord
-from headrace.scheduler.core import pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.explaining import Explaining
+from headrace.scheduler.core.forecasting import Forecasting
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.rates import Rates
 from headrace.scheduler.core.room import room_at
-from headrace.scheduler.decisions.estimate_wait import wait_ms
+from headrace.scheduler.decisions.estimate_wait import Likely
 from headrace.scheduler.decisions.is_it_too_late import is_it_too_late, is_spared
 from headrace.scheduler.decisions.pick_next import order_of
 from headrace.scheduler.state.ahead import Before
@@ -27,9 +26,9 @@ class Quoting:
     """The owner's offers."""
 
     def __init__(
-        self, state: PoolState, rates: Rates, estimating: Estimating, explaining: Explaining
+        self, state: PoolState, forecasting: Forecasting, estimating: Estimating, explaining: Explaining
     ) -> None:
-        self._state, self._rates = state, rates
+        self._state, self._forecasting = state, forecasting
         self._estimating, self._explaining = estimating, explaining
 
     def offers(self, quote: Quote) -> tuple[Offer, ...]:
@@ -41,20 +40,17 @@ class Quoting:
         order = order_of(record, _LAST, self._state.setting.policy.tiers[record.tier].queue_timeout)
         own = self._state.queue.ahead_of(record, order)
         why = self._explaining.of_waiting(record, own)
-        wait = self._wait_ms(record, own, why)
+        wait, most = self._wait_of(record, own, why)
         misses = self._misses(record, wait or 0)
         feasible = False if misses is not None else None if wait is None else True
-        return Offer(tier=record.tier, why=why, wait_ms=wait, feasible=feasible, misses=misses)
+        return Offer(
+            tier=record.tier, why=why, wait_ms=wait, wait_p95_ms=most, feasible=feasible, misses=misses
+        )
 
-    def _wait_ms(self, record: RequestRecord, own: Before, why: Why) -> int | None:
+    def _wait_of(self, record: RequestRecord, own: Before, why: Why) -> Likely:
         if not why.closed and why.ahead is not None and not why.ahead.tiers:
-            return pacing.longest_ms(
-                self._state, 0, record.tenant, own.requests, self._estimating.tokens_of(record)
-            )
-        rate = self._rates.of_tenant(record.tier, record.tenant)
-        turn_ms = wait_ms(own.cost, self._estimating.charge_of(record), rate)
-        tokens = self._estimating.tokens_of(record)
-        return pacing.longest_ms(self._state, turn_ms, record.tenant, own.requests, tokens)
+            return self._forecasting.at_once(record, own)
+        return self._forecasting.wait_of(record, self._estimating.charge_of(record), own)
 
     def _misses(self, record: RequestRecord, wait: int) -> Misses | None:
         """What it wouldn't keep after so long a wait, by the rules that it would be ended by."""

@@ -4,11 +4,41 @@ Invariant: costs are micro service units, rates those per second, both integers;
 greater rate never makes it longer. Nothing is clamped or made random here: that is done to what is sent as Retry-After.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from fractions import Fraction
+from typing import NamedTuple
 
 WINDOW = timedelta(seconds=30)
 """What was settled within it makes the rate."""
+NEEDED = 20
+"""Waits that have come to their ends from which on it is known how far off estimates are."""
+_MOST_PERCENT = 97
+"""Taken for what 19 of 20 keep to: what comes is never quite like what came."""
+_MOMENT_MS = 250
+"""Added to both before they are compared: of a wait of next to nothing no estimate is many times too short."""
+
+
+class Likely(NamedTuple):
+    """A wait, ms: half of all wait no longer than `p50_ms`, 19 of 20 no longer than `p95_ms`; None: nobody knows."""
+
+    p50_ms: int | None
+    p95_ms: int | None
+
+
+def off_by(waited_ms: int, expected_ms: int) -> int:
+    """A wait over what was expected, in thousandths."""
+    return (max(0, waited_ms) + _MOMENT_MS) * 1_000 // (expected_ms + _MOMENT_MS)
+
+
+def likely(expected_ms: int | None, errors: Sequence[int]) -> Likely:
+    """What is likely where so much is expected. `errors`: how far off it was of late, thousandths, the least first."""
+    if expected_ms is None or len(errors) < NEEDED:
+        return Likely(expected_ms, None)
+    middle, most = (errors[(len(errors) - 1) * percent // 100] for percent in (50, _MOST_PERCENT))
+    return Likely(
+        *(max(0, (expected_ms + _MOMENT_MS) * each // 1_000 - _MOMENT_MS) for each in (middle, most))
+    )
 
 
 def per_second(cost: int, over_ms: int) -> int:
