@@ -28,6 +28,7 @@ from headrace.scheduler.simulate.trace import Asked, read_trace
 from tests.benchmarks.caches import NAMES, WITHIN_REACH, found_on
 from tests.benchmarks.held import WORKLOADS, Held, held_of
 from tests.benchmarks.saying import say
+from tests.benchmarks.slots import LOADS, slots_of
 
 TRACE = Path(__file__).resolve().parents[1] / "data/traces/azure2023_conv.csv"
 SLACK_MS = (5_000, 30_000)
@@ -218,12 +219,23 @@ def caches(seed: int) -> list[Figure]:
     return figures
 
 
+def slots(seed: int) -> list[Figure]:
+    """Slots of an engine with more to do than it can, beside what a trip through Kafka takes."""
+    figures = []
+    for load in LOADS:
+        busy, ends = slots_of(load, seed)
+        name = f"{load.slots} slots, {load.ends:,} ends a second, trip {load.trip_ms} ms"
+        figures += [Figure(f"{name}: busy", busy, load.busy), Figure(f"{name}: ends a second", ends)]
+    return figures
+
+
 PARTS: dict[str, Callable[[int], list[Figure]]] = {
     "overload": overload,
     "flood": flood,
     "tiers": side_by_side,
     "caches": caches,
     "held": held,
+    "slots": slots,
 }
 
 

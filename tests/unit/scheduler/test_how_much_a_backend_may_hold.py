@@ -189,12 +189,12 @@ def test_limits_stay_in_their_bounds_and_cuts_a_service_time_apart(
         assert before.searching or not after.searching
 
 
-@given(st.integers(0, 200_000), st.integers(0, 60_000))
+@given(st.integers(0, 5_000_000), st.integers(0, 60_000), st.integers(0, 300))
 def test_what_is_sent_ahead_fills_the_gap_and_is_at_most_a_quarter_of_a_second(
-    rate_milli: int, gap_ms: int
+    rate_milli: int, gap_ms: int, step_ms: int
 ) -> None:
-    ahead, per_second = to_send_ahead(rate_milli, gap_ms), rate_milli / 1000
-    ended = per_second * gap_ms / 1000
+    ahead, per_second = to_send_ahead(rate_milli, gap_ms, step_ms), rate_milli / 1000
+    ended = per_second * (gap_ms + step_ms) / 1000
     assert ahead <= per_second / 4
     wanted = ended + 2.33 * sqrt(ended)
     assert min(wanted - 0.001, int(per_second / 4)) <= ahead <= ceil(wanted + 0.001)

@@ -7,6 +7,7 @@ import pytest
 
 from headrace.devkit.engine import H100
 from headrace.devkit.engine.profiles import BLOCK
+from tests.benchmarks.slots import MANY, slots_of
 from tests.support.engine_load import Kind, Span
 from tests.support.simulated_engine import Busy, Fixed, Learning
 
@@ -39,6 +40,13 @@ def test_it_fills_an_engine_of_many_short_answers_and_holds_a_quarter_of_a_secon
     span = busy.run(20)
     assert Span.mean(span.running) >= 0.97 * 256
     assert Span.at(span.queue, 0.95) <= span.finished / 20 / 4
+
+
+def test_it_fills_an_engine_that_ends_many_at_the_end_of_each_step_however_long_the_trip() -> None:
+    for trip_ms in (2, 8, 62):
+        for seed in (1, 2):
+            busy, _ = slots_of(replace(MANY, trip_ms=trip_ms), seed)
+            assert busy >= 0.99, f"{trip_ms} ms, seed {seed}"
 
 
 def test_it_gives_a_cache_what_fits_and_not_more() -> None:

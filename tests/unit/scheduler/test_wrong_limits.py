@@ -11,9 +11,12 @@ from headrace.contracts.reports import Report
 from headrace.scheduler.core.holding import Holding
 from headrace.scheduler.decisions import how_many_requests_fit, how_many_tokens_fit
 from headrace.scheduler.decisions.how_many_requests_fit import Look, RequestLimit
+from headrace.scheduler.decisions.how_many_to_send_ahead import to_send_ahead
 from headrace.scheduler.state import backend_limits
 from headrace.scheduler.state.backend_limits import BackendLimits
+from headrace.scheduler.state.latencies import Latencies
 from tests.unit.scheduler import test_how_much_a_backend_may_hold as rules
+from tests.unit.scheduler import test_latencies as latencies
 from tests.unit.scheduler import test_learned_caches as caches
 from tests.unit.scheduler import test_learned_limits as core
 from tests.unit.scheduler import test_settles_on_an_engine as engine
@@ -74,6 +77,15 @@ def late_first_tokens_are_a_refusal(patch: Patch) -> None:
 
 def what_is_sent_ahead_is_a_queue(patch: Patch) -> None:
     patch.setattr(Look, "most", property(lambda _: how_many_requests_fit.MOST_WAITING))
+
+
+def a_step_is_no_wait(patch: Patch) -> None:
+    patch.setattr(backend_limits, "to_send_ahead", lambda rate, gap_ms, _: to_send_ahead(rate, gap_ms, 0))
+
+
+def only_so_many_ends_are_known(patch: Patch) -> None:
+    right = Latencies._ends_since
+    patch.setattr(Latencies, "_ends_since", lambda self, quarter: min(1_000, right(self, quarter)))
 
 
 def begins_small_without_gauges(patch: Patch) -> None:
@@ -150,6 +162,11 @@ WRONG: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
         what_is_sent_ahead_is_a_queue,
         engine.test_it_fills_an_engine_of_many_short_answers_and_holds_a_quarter_of_a_second_of_work_besides,
     ),
+    (
+        a_step_is_no_wait,
+        engine.test_it_fills_an_engine_that_ends_many_at_the_end_of_each_step_however_long_the_trip,
+    ),
+    (only_so_many_ends_are_known, latencies.test_ends_are_counted_however_many_there_are),
     (
         begins_small_without_gauges,
         core.test_without_metrics_the_operators_word_holds_until_something_is_too_much,

@@ -123,7 +123,8 @@ class BackendLimits:
         self._learn_kv()
         self._look_at_requests(ceiling, in_flight, own_waiting, service_ms, boot_ms)
         self._look_at_cache(peak, self.latencies.whole_ms or _LONG_MS, boot_ms)
-        self.ahead = to_send_ahead(self.latencies.rate_milli(boot_ms), self.latencies.gap_ms)
+        step_ms = -(-(self.latencies.token_us or 0) // 1_000)
+        self.ahead = to_send_ahead(self.latencies.rate_milli(boot_ms), self.latencies.gap_ms, step_ms)
         self.fresh = self.preempted = self.refused = self.kept_back = False
 
     def _look_at_requests(

@@ -12,7 +12,8 @@ _LATEST, _KEPT = 64, 512
 _LATELY, _TELLING = 16, 64
 """First tokens of a size that are compared with the usual; how many of them tell what is usual: the first may be a burst."""
 _USUAL_OVER_MS = 600_000
-_RATE_OVER_MS = 10_000
+_QUARTER_MS, _RATE_OVER, _SOONER, _MANY = 250, 40, 8, 256
+"""Ends are counted by quarters of a second: over ten seconds; over the last two where so many ended in them."""
 
 
 def _few() -> deque[int]:
@@ -44,7 +45,8 @@ class Latencies:
     _first: deque[int] = field(default_factory=_few)
     _by_size: defaultdict[int, _FirstTokens] = field(default_factory=lambda: defaultdict(_FirstTokens))
     _gaps: deque[int] = field(default_factory=lambda: deque(maxlen=2 * _LATEST))
-    _ended: deque[int] = field(default_factory=lambda: deque(maxlen=16 * _KEPT))
+    _ended: deque[list[int]] = field(default_factory=lambda: deque(maxlen=_RATE_OVER))
+    """(quarter, ends in it), oldest first."""
 
     def took(
         self, *, whole_ms: int, first_ms: int | None, prompt_tokens: int, answer_tokens: int, boot_ms: int
@@ -59,7 +61,11 @@ class Latencies:
 
     def ended(self, boot_ms: int) -> None:
         """An attempt ended, however."""
-        self._ended.append(boot_ms)
+        quarter = boot_ms // _QUARTER_MS
+        if self._ended and self._ended[-1][0] == quarter:
+            self._ended[-1][1] += 1
+        else:
+            self._ended.append([quarter, 1])
 
     def had_gap(self, gap_ms: int) -> None:
         """So long after an attempt's end the next one began."""
@@ -103,7 +109,12 @@ class Latencies:
         )
 
     def rate_milli(self, boot_ms: int) -> int:
-        """Ends per 1,000 s over the last 10 s."""
-        while self._ended and boot_ms - self._ended[0] > _RATE_OVER_MS:
-            self._ended.popleft()
-        return len(self._ended) * 1_000_000 // _RATE_OVER_MS
+        """Ends per 1,000 s, of late."""
+        quarter, into_ms = divmod(boot_ms, _QUARTER_MS)
+        lately = self._ends_since(quarter - _SOONER)
+        if lately >= _MANY:
+            return lately * 1_000_000 // (_SOONER * _QUARTER_MS + into_ms)
+        return self._ends_since(quarter - _RATE_OVER) * 1_000_000 // (_RATE_OVER * _QUARTER_MS)
+
+    def _ends_since(self, quarter: int) -> int:
+        return sum(ends for at, ends in self._ended if at >= quarter)
