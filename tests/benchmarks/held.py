@@ -1,8 +1,8 @@
 """How near the learnt limits come to the best fixed ones, on an engine with continuous batching, KV blocks and preemption.
 
 Part `held` of tests.benchmarks.scheduler: chat, reasoning with long outputs, contexts of 85k tokens, a mixture; gauges that
-trail by 0 and by 5 s; then half of the engine is taken away. The best fixed limit is found by trying. One seed is some
-minutes, so that few are run. Invariant: virtual time, the machine's speed is in none of the figures.
+trail by 0 and by 5 s; then half of the engine is taken away. The best fixed limit is found by trying. Invariant: virtual
+time, the machine's speed is in none of the figures.
 """
 
 from collections.abc import Sequence as Values
