@@ -16,6 +16,8 @@ WIDE = 240
 ROOMY = 150
 """Columns of a terminal that has room for every column of a table."""
 
+_APART = 3
+
 
 def console() -> Console:
     """The terminal on standard output."""
@@ -43,17 +45,22 @@ def show_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, dispensable: Collection[str] = ()
 ) -> None:
     """A table that takes the terminal's width, without its dispensable columns where that is small; in a pipe it is as wide
-    as its content. The first column is never cut: it is what people copy.
+    as its content. The first column is never cut: it is what people copy. Where it leaves the others no room, they stand
+    below it.
     """
     to_terminal = sys.stdout.isatty()
     screen = console() if to_terminal else Console(highlight=False, width=WIDE)
     left_out = dispensable if screen.width < ROOMY else ()
     places = [place for place, name in enumerate(columns) if name not in left_out]
+    shown = [[columns[place] for place in places], *([row[place] for place in places] for row in rows)]
+    if to_terminal and leaves_no_room(shown, screen.width):
+        say("\n".join(stacked(shown)))
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place in places:
-        table.add_column(columns[place], no_wrap=place == 0)
-    for row in rows:
-        table.add_row(*(row[place].replace("[", r"\[") for place in places))
+    for place, name in enumerate(shown[0]):
+        table.add_column(name, no_wrap=place == 0)
+    for row in shown[1:]:
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
     table.columns[0].min_width = max(
         (len(plain) for plain in table.columns[0].cells if isinstance(plain, str)), default=0
     )
@@ -63,3 +70,23 @@ def show_table(
     with screen.capture() as drawn:
         screen.print(table)
     say("\n".join(line.rstrip() for line in drawn.get().strip("\n").splitlines()))
+
+
+def leaves_no_room(shown: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the table is wider than a screen of which its first column alone takes more than half."""
+    widths = _widths(shown)
+    return 2 * widths[0] > width and sum(widths) + _APART * len(widths) > width
+
+
+def stacked(shown: Sequence[Sequence[str]]) -> list[str]:
+    """Two lines a row: its first cell, and the others below it, each under its heading."""
+    widths = _widths(shown)[1:]
+    lines = []
+    for first, *others in shown:
+        padded = (cell.ljust(width) for cell, width in zip(others, widths, strict=True))
+        lines += [first, f"  {(' ' * _APART).join(padded)}".rstrip()]
+    return lines
+
+
+def _widths(shown: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*shown, strict=True)]
