@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headrace.scheduler.core import reconciling
+from headrace.scheduler.core import intake, reconciling
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.decisions import how_far_back_a_cache_reaches, how_much_is_cached
@@ -73,6 +73,16 @@ def a_cache_is_never_known_again(patches: Patches) -> None:
     patches.set(how_far_back_a_cache_reaches, "reach_after", reach_after)
 
 
+def what_runs_is_forgotten(patches: Patches) -> None:
+    """By a new owner that has read its requests before a report."""
+    patches.set(reconciling, "recall", lambda *_args: None)
+
+
+def what_is_read_late_is_forgotten(patches: Patches) -> None:
+    """By a new owner that has read a report before its requests."""
+    patches.set(intake, "recall", lambda *_args: None)
+
+
 def a_report_takes_cached_tokens_back(patches: Patches) -> None:
     """Charges of running attempts are raised as if nothing had been cached."""
     patches.set(reconciling, "raised_charge", lambda *args, cached: raised_charge(*args, cached=0 * cached))
@@ -85,6 +95,7 @@ def _mutant(patch: Any, breaks: str, test: str) -> Mutant:
 _WARM = "a_warm_prompt_is_charged_what_engines_found_and_a_cold_backend_the_whole"
 _REACH = "what_the_cache_doesnt_reach_back_to_is_charged_whole"
 _AGAIN = "how_far_back_a_cache_reaches_is_found_whatever_was_thought_before"
+_RUNS = "a_new_owner_knows_where_the_prompts_are_that_run"
 
 CACHED = (
     _mutant(hints_are_believed, "hints alone lower no charge", "hints_lower_no_charge_where_the_engine_finds_nothing"),
@@ -101,6 +112,8 @@ CACHED = (
     _mutant(everywhere_is_warm, "a cold backend's prompt is charged whole", _WARM),
     _mutant(caches_reach_back_for_ever, "what was dropped is charged whole", _REACH),
     _mutant(a_cache_is_never_known_again, "how far back a cache reaches is never known for good", _AGAIN),
+    _mutant(what_runs_is_forgotten, "a new owner knows whose prompts run where", _RUNS),
+    _mutant(what_is_read_late_is_forgotten, "a new owner knows whose prompts run where", _RUNS),
     _mutant(
         a_report_takes_cached_tokens_back, "a charge is raised by what was spent alone",
         "what_another_owner_charged_isnt_raised_before_more_is_spent_than_that",

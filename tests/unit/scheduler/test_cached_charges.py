@@ -5,10 +5,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.bus.messages import Message
 from headrace.contracts.commands import Run
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.policy import CostWeights, policy_from
-from headrace.contracts.prefixes import BLOCK_TOKENS
+from headrace.contracts.prefixes import BLOCK_TOKENS, hashes_of
 from headrace.contracts.reports import Held
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import MOST_TOKENS, Origin
@@ -19,6 +20,7 @@ from headrace.scheduler.decisions.how_much_is_cached import NEEDED, Share
 from headrace.scheduler.simulate.backend import BackendModel
 from headrace.scheduler.simulate.comparing import HEADRACE, Course, compare, contenders
 from headrace.scheduler.simulate.scenario import Scenario
+from headrace.scheduler.state.cached_prefixes import CachedPrefixes
 from headrace.scheduler.state.cached_shares import CachedShares
 from tests.support.scheduler import case as by_hand
 from tests.support.scheduler.pure import place
@@ -213,6 +215,35 @@ def test_what_another_owner_charged_isnt_raised_before_more_is_spent_than_that()
         known = case.owner.core.state.held.of(record.id)
         assert known is not None
         assert known.charge == charge + tokens * CostWeights().completion
+
+
+def test_a_new_owner_knows_where_the_prompts_are_that_run() -> None:
+    """Told by a worker's report, before or after the request itself is read."""
+    for report_first in (False, True):
+        caches = caches_of_a_new_owner(report_first=report_first)
+        assert list(caches.who_has("session/s")) == [by_hand.BOOT]
+        assert caches.blocks_of(hashes_of(WARM["prefix"])) == {by_hand.BOOT: 8}
+
+
+def caches_of_a_new_owner(*, report_first: bool) -> CachedPrefixes:
+    """What it believes once it knows of one request that runs."""
+    case, other = by_hand.Case(), by_hand.Case()
+    case.report(limit=0)
+    case.run()
+    other.run()
+    record = other.submit(session="s", **WARM)
+    there = place(TopicKind.REQUESTS, record.partition, "batch")
+    [written] = other.world.logs[there]
+    origin = Origin(there.topic, there.partition, 0)
+    held = Held(attempt=AttemptId(0, 1), id=record.id, tenant="a", tier="batch", origin=origin, attempts=1)
+    for is_report in (report_first, not report_first):
+        if is_report:
+            case.report(limit=0, held=(held,))
+        else:
+            case.world.append(Message(there.topic, there.partition, written.value, written.headers))
+        case.run()
+    assert case.owner.core is not None
+    return case.owner.core.state.workers.caches
 
 
 @settings(max_examples=25, deadline=None)

@@ -23,6 +23,7 @@ from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.routing import recall
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.core.walking import facts_in
@@ -182,6 +183,7 @@ class Intake:
             tracked.phase, tracked.last = Phase.HELD, held.attempt
             self._state.expiries.put(tracked)
             self._charge_flow(tracked, held)
+            recall(self._state, tracked.record, held.boot)
         elif tracked.id in self._state.reroutes:
             tracked.phase = Phase.ENDING  # another owner began to pass it on: core.rerouting does so again
         elif (kind := self._gave_up(tracked)) is not None:

@@ -16,6 +16,7 @@ from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
+from headrace.scheduler.core.routing import recall
 from headrace.scheduler.decisions.estimate_cost import raised_charge
 from headrace.scheduler.state.held import Absence, HeldAttempt
 from headrace.scheduler.state.tracked import Phase
@@ -136,6 +137,7 @@ class Reconciling:
             if tracked.phase is Phase.WAITING:
                 state.queue.take(tracked, Phase.HELD)
             tracked.phase, tracked.last = Phase.HELD, told.attempt
+            recall(state, tracked.record, report.boot)
             state.expiries.put(tracked)
 
     def _went_down(self, told: Held) -> bool:

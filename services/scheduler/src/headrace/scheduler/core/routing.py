@@ -44,6 +44,15 @@ class Roomy(NamedTuple):
     worker: Worker
 
 
+def recall(state: PoolState, record: RequestRecord, boot: str) -> None:
+    """Another owner sent it there, and it is there now: so are its prompt and its session."""
+    keys = hashes_of(record.prefix)
+    if record.session:
+        keys.append(_SESSION + record.session)
+    if keys:
+        state.workers.caches.used(boot, keys, record.prompt_tokens)
+
+
 class Routing:
     """The hints' effect."""
 
