@@ -83,6 +83,21 @@ def what_is_read_late_is_forgotten(patches: Patches) -> None:
     patches.set(intake, "recall", lambda *_args: None)
 
 
+def what_ran_is_forgotten(patches: Patches) -> None:
+    patches.set(CachedPrefixes, "begin", lambda _self, _boot, _prefixes: None)
+
+
+def what_ran_once_is_the_latest_for_ever(patches: Patches) -> None:
+    right = CachedPrefixes.begin
+
+    def begin(self: CachedPrefixes, boot: str, prefixes: Any) -> None:
+        known = self._keys.pop(boot, {})
+        right(self, boot, prefixes)
+        self._keys[boot] = known | self._keys.get(boot, {})
+
+    patches.set(CachedPrefixes, "begin", begin)
+
+
 def a_report_takes_cached_tokens_back(patches: Patches) -> None:
     """Charges of running attempts are raised as if nothing had been cached."""
     patches.set(reconciling, "raised_charge", lambda *args, cached: raised_charge(*args, cached=0 * cached))
@@ -96,6 +111,7 @@ _WARM = "a_warm_prompt_is_charged_what_engines_found_and_a_cold_backend_the_whol
 _REACH = "what_the_cache_doesnt_reach_back_to_is_charged_whole"
 _AGAIN = "how_far_back_a_cache_reaches_is_found_whatever_was_thought_before"
 _RUNS = "a_new_owner_knows_where_the_prompts_are_that_run"
+_RAN = "a_new_owner_learns_what_a_worker_ran_before_and_from_then_on_knows_better"
 
 CACHED = (
     _mutant(hints_are_believed, "hints alone lower no charge", "hints_lower_no_charge_where_the_engine_finds_nothing"),
@@ -114,6 +130,8 @@ CACHED = (
     _mutant(a_cache_is_never_known_again, "how far back a cache reaches is never known for good", _AGAIN),
     _mutant(what_runs_is_forgotten, "a new owner knows whose prompts run where", _RUNS),
     _mutant(what_is_read_late_is_forgotten, "a new owner knows whose prompts run where", _RUNS),
+    _mutant(what_ran_is_forgotten, "a new owner learns what workers ran", _RAN),
+    _mutant(what_ran_once_is_the_latest_for_ever, "what an owner has seen itself counts", _RAN),
     _mutant(
         a_report_takes_cached_tokens_back, "a charge is raised by what was spent alone",
         "what_another_owner_charged_isnt_raised_before_more_is_spent_than_that",

@@ -225,6 +225,19 @@ def test_a_new_owner_knows_where_the_prompts_are_that_run() -> None:
         assert caches.blocks_of(hashes_of(WARM["prefix"])) == {by_hand.BOOT: 8}
 
 
+def test_a_new_owner_learns_what_a_worker_ran_before_and_from_then_on_knows_better() -> None:
+    case, before = by_hand.Case(), (prefix("a", "b"), prefix("x"), "")
+    case.report(limit=1, ran=before)
+    case.run()
+    assert case.owner.core is not None
+    caches = case.owner.core.state.workers.caches
+    assert caches.blocks_of(hashes_of(before[0])) == {by_hand.BOOT: 2}
+    assert caches.age(by_hand.BOOT, caches.since(by_hand.BOOT, hashes_of(before[1])[0])) == 0, "the latest"
+    case.report(limit=1, ran=(prefix("late"),))
+    case.run()
+    assert not caches.blocks_of(hashes_of(prefix("late")))
+
+
 def caches_of_a_new_owner(*, report_first: bool) -> CachedPrefixes:
     """What it believes once it knows of one request that runs."""
     case, other = by_hand.Case(), by_hand.Case()

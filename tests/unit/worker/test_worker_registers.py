@@ -1,11 +1,12 @@
 """A worker serves under one boot: registered, known by its reports, fenced by each new owner, buried and registered anew."""
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.contracts.commands import Buried, Fence
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.outcomes import ResultRecord
-from headrace.contracts.reports import Report
+from headrace.contracts.reports import MOST_RAN, Report
 from headrace.contracts.values import Failure
 from headrace.inference_worker.outcome import Outcome
 from headrace.inference_worker.protocol.inputs import BackendSeen, LaneLost, Work
@@ -51,6 +52,22 @@ def test_a_fence_is_answered_at_once_with_the_new_epoch_and_a_command_of_the_old
     accepted = world.run(2, epoch=5)
     world.turn()
     assert world.started() == [accepted]
+
+
+def test_who_answers_a_fence_tells_which_prompts_it_began_last_and_tells_it_once() -> None:
+    world = World(limit=2 * MOST_RAN).serve()
+    world.turn(2)
+    names = [f"{number:08}" for number in (*range(MOST_RAN + 10), 20)]
+    for number, prefix in enumerate([*names, ""]):
+        run = run_of(number, boot=world.boot)
+        world.send(Work(replace(run, request=replace(run.request, prefix=prefix)), b"{}"))
+    world.turn(2)
+    assert not any(report.ran for report in world.records(Report)), "nobody has asked"
+    world.send(Fence(epoch=5))
+    world.turn(20)
+    [told] = [report.ran for report in world.records(Report) if report.ran]
+    assert len(told) == MOST_RAN
+    assert told == (*names[10:20], *names[21:])
 
 
 def test_a_command_for_another_boot_is_not_obeyed() -> None:

@@ -9,9 +9,12 @@ from msgspec import Meta, Struct
 
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import MostSaid
+from headrace.contracts.prefixes import Prefix
 from headrace.contracts.values import Count, Mark, Name, Origin, Port16
 
 MOST_PER_MINUTE = 10**12
+MOST_RAN = 512
+"""Prompts whose beginnings a worker remembers: 64 KiB of a report at most."""
 
 
 class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -64,7 +67,8 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
     `limit` is how many attempts it may hold at a time. `healthy`: its backend answers. `instead_of`: the boot before this
     one, which the same process gave up by itself, so that nothing has killed it. `gauges`: the backend's last sample; None:
-    it has no metrics that are known. `per_minute`: what its operator says that the backend takes; None: nothing.
+    it has no metrics that are known. `per_minute`: what its operator says that the backend takes; None: nothing. `ran`, in
+    answers to fences alone: the beginnings of prompts that it began last, the latest last, for an owner that doesn't know.
     """
 
     worker: Name
@@ -79,6 +83,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     instead_of: Mark | None = None
     gauges: Gauges | None = None
     per_minute: PerMinute | None = None
+    ran: Annotated[tuple[Prefix, ...], Meta(max_length=MOST_RAN)] = ()
 
 
 class Gone(Struct, frozen=True, kw_only=True, tag="gone"):

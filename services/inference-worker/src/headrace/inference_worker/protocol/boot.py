@@ -12,7 +12,7 @@ from headrace.contracts.clock import Now
 from headrace.contracts.commands import Buried, Cancel, Command, Drain, Fence, Ping, Undrain
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.reports import Gauges, PerMinute, Report
+from headrace.contracts.reports import MOST_RAN, Gauges, PerMinute, Report
 from headrace.inference_worker.decisions.settle import StopReason
 from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.protocol.holdings import Holdings, Stage
@@ -46,6 +46,9 @@ class Boot:
         self._worker, self._limit, self._instead_of = worker, limit, instead_of
         self._per_minute = per_minute
         self._seen: dict[AttemptId, None] = {}
+        self._ran: dict[str, None] = {}
+        """Beginnings of prompts that were begun, the latest last."""
+        self._fenced = False
 
     def turn(self, now: Now) -> None:
         """Once a step, before anything that happened is taken in."""
@@ -54,6 +57,7 @@ class Boot:
 
     def report(self, now: Now) -> Report:
         """The snapshot of now."""
+        ran, self._fenced = tuple(self._ran) if self._fenced else (), False
         gauges = self.gauges and replace(self.gauges[0], age_ms=max(0, now.boot_ms - self.gauges[1]))
         return Report(
             worker=self._worker,
@@ -68,6 +72,7 @@ class Boot:
             instead_of=self._instead_of,
             gauges=gauges,
             per_minute=self._per_minute,
+            ran=ran,
         )
 
     def read(self, read: LaneRead, now: Now) -> Iterator[Output]:
@@ -124,6 +129,7 @@ class Boot:
             elif free > 0 and self.lease.is_known(holding.after_report):
                 free -= 1
                 holding.stage = Stage.RUNNING
+                self._runs(holding.work.run.request.prefix)
                 yield Start(holding.work)
 
     def _obey(self, command: Work | Command, now: Now) -> Iterator[Output]:
@@ -140,6 +146,7 @@ class Boot:
             yield from act(self, command, now)
 
     def _fence(self, _: Fence, now: Now) -> Iterator[Output]:
+        self._fenced = True
         self.lease.report_now(now)
         yield from ()
 
@@ -181,6 +188,13 @@ class Boot:
         elif holding.stage is Stage.WAITING:
             holding.stop = StopReason(cancel.reason)
             self.holdings.end(holding, Outcome(aborted=True, started=False), now)
+
+    def _runs(self, prefix: str) -> None:
+        if prefix:
+            self._ran.pop(prefix, None)
+            self._ran[prefix] = None
+            if len(self._ran) > MOST_RAN:
+                del self._ran[next(iter(self._ran))]
 
     def _remember(self, attempt: AttemptId) -> None:
         self._seen[attempt] = None

@@ -131,6 +131,7 @@ class WorkerLog:
             self._notice("worker is dead: it doesn't read its lane", worker)
             self._bury(worker, harmless=True)
         elif report.epoch >= state.epoch:
+            state.workers.caches.begin(report.boot, report.ran)
             self._reconciling.reconcile(report)
             self._holding.reported(report)
 

@@ -9,7 +9,7 @@ looking agree.
 
 from collections.abc import Iterable, Sequence
 
-from headrace.contracts.prefixes import ENDS
+from headrace.contracts.prefixes import BLOCK_TOKENS, ENDS, Prefix, hashes_of
 from headrace.scheduler.decisions.how_far_back_a_cache_reaches import reach_after, reaches
 
 MOST, MOST_OF_ALL = 16_384, 131_072
@@ -43,6 +43,13 @@ class CachedPrefixes:
         most = min(MOST, MOST_OF_ALL // len(self._keys))
         while len(known) > most:
             self._drop(boot, next(iter(known)))
+
+    def begin(self, boot: str, prefixes: Iterable[Prefix]) -> None:
+        """With what a worker ran under an earlier owner, the latest last; of one that is known already it says nothing."""
+        if boot not in self._keys:
+            for prefix in prefixes:
+                if keys := hashes_of(prefix)[: len(ENDS)]:
+                    self.used(boot, keys, ENDS[len(keys) - 1] * BLOCK_TOKENS)
 
     def who_has(self, key: str) -> Iterable[str]:
         """The boots that have it."""
