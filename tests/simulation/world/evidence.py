@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.bus.messages import Place, Received
 from headrace.contracts.codec import decode
+from headrace.contracts.control import CancelRequest
 from headrace.contracts.outcomes import ResultRecord
 from headrace.contracts.reports import Report, Tick
 from headrace.contracts.requests import RequestRecord
@@ -69,6 +70,19 @@ class Evidence:
         if pool != POOL:
             return ended
         return ended | {mine: min(at, ended.get(mine, at)) for mine, at in self.passed_on.items()}
+
+    def cancelled_where_it_is(self) -> dict[str, int]:
+        """Request -> when the pool that had it last could know of its cancel: the first pool's owner passes it on, and
+        while there is none it waits.
+        """
+        asked = self.world.callers.asked.values()
+        found = {each.record.id: each.cancelled_ms for each in asked if each.cancelled_ms is not None}
+        here = {mine: at_ms for mine, at_ms in found.items() if mine not in self.passed_on}
+        for pool in self.world.pools[1:]:
+            for at_ms, record in self.of(TopicKind.CONTROL, pool):
+                if isinstance(record, CancelRequest) and record.id in found:
+                    here.setdefault(record.id, at_ms)
+        return here
 
     def request_at(self, topic: str, partition: int, offset: int) -> RequestRecord | None:
         """The request that stands there; None: what stands there is none."""

@@ -16,16 +16,17 @@ from tests.support.checker import history as past
 from tests.support.scheduler.pure import NAMES
 
 if TYPE_CHECKING:
+    from tests.simulation.world.evidence import Evidence
     from tests.simulation.world.run import World
 
 _TOLD = ("requests", "results", "attempts", "state", "dlq")
 
 
-def history_of(world: World, texts: dict[str, str | None], deaths: dict[str, int]) -> past.History:
-    """Everything that the checker may ask of a run. `texts`: what is stored, by request; `deaths`: boot -> when."""
+def history_of(world: World, texts: dict[str, str | None], facts: Evidence) -> past.History:
+    """Everything that the checker may ask of a run. `texts`: what is stored, by request."""
     history = past.History(_records(world))
-    history.add(*_asked(world), *_runs(world), *_rows(world, texts))
-    history.add(*(past.Death(worker="", boot=boot, at_ms=at) for boot, at in deaths.items()))
+    history.add(*_asked(world, facts.cancelled_where_it_is()), *_runs(world), *_rows(world, texts))
+    history.add(*(past.Death(worker="", boot=boot, at_ms=at) for boot, at in facts.deaths.items()))
     return history
 
 
@@ -51,13 +52,13 @@ def _plain(header: bytes, where: Place) -> dict[str, Any]:
     return record
 
 
-def _asked(world: World) -> Iterator[past.Entry]:
+def _asked(world: World, cancelled: dict[str, int]) -> Iterator[past.Entry]:
     for asked in world.callers.asked.values():
         mine = asked.record.id
         if asked.accepted_ms is not None:
             yield past.Accepted(id=mine, tenant=asked.record.tenant, at_ms=asked.accepted_ms)
         if asked.cancelled_ms is not None or asked.cancel_tried:
-            yield past.CancelAsked(id=mine, kept=asked.cancelled_ms is not None, at_ms=asked.cancelled_ms)
+            yield past.CancelAsked(id=mine, kept=mine in cancelled, at_ms=cancelled.get(mine))
         for at_ms, status in asked.statuses:
             yield past.Seen(id=mine, event="status", reader="poll", status=status.value, at_ms=at_ms)
         for number, reader in enumerate(asked.readers):

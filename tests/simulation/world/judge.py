@@ -73,5 +73,5 @@ def _restless(world: World) -> str:
 def _by_the_oracle(facts: Evidence) -> Iterator[str]:
     """What the checker says, which the drills use, too."""
     texts = {request_id: text_of(row["body"]) for request_id, row in facts.rows.items()}
-    history = history_of(facts.world, {k: v for k, v in texts.items() if v is not None}, facts.deaths)
+    history = history_of(facts.world, {k: v for k, v in texts.items() if v is not None}, facts)
     yield from (f"checker: {violation}" for violation in checker.judge(history))
