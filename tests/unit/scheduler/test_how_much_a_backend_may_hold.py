@@ -42,8 +42,9 @@ def test_a_queue_in_the_engine_or_a_refusal_cuts_by_a_fifth(wrong: dict[str, Any
     assert next_limit(RequestLimit(1, 1), seen(**wrong), NOW).limit == 1
 
 
-def test_four_that_wait_cut_nothing_and_let_nothing_grow() -> None:
-    assert next_limit(AT_64, seen(waiting=4), NOW).limit == 64
+def test_three_that_wait_cut_nothing_and_let_nothing_grow() -> None:
+    assert next_limit(AT_64, seen(waiting=4), NOW).limit == 51
+    assert next_limit(AT_64, seen(waiting=3), NOW).limit == 64
     assert next_limit(AT_64, seen(waiting=2), NOW).limit == 64
     assert next_limit(AT_64, seen(own_waiting=2), NOW).limit == 64
     assert next_limit(AT_64, seen(waiting=1), NOW).limit == 68

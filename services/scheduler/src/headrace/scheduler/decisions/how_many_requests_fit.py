@@ -11,7 +11,7 @@ FIRST = 16
 """The limit that a backend with gauges begins with, or what its operator allows if that is less. Any engine's batch takes so
 many, so that slowness alone is no reason to go below it.
 """
-MOST_WAITING, LITTLE_WAITING = 4, 1
+MOST_WAITING, LITTLE_WAITING = 3, 1
 STALE_MS, DRIFT_MS = 10_000, 20_000
 """A sample is stale when it is older; then the limit is held, and drifts when it is older still."""
 LAG_MS = 6_000
