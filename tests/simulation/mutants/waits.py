@@ -13,6 +13,10 @@ def estimates_always_come_true(patches: Patches) -> None:
     patches.set(estimate_wait, "likely", lambda expected, _errors: Likely(expected, expected))
 
 
+def any_length_is_told(patches: Patches) -> None:
+    patches.set(estimate_wait, "LONGEST_MS", 10**40)
+
+
 def who_is_overdue_isnt_counted(patches: Patches) -> None:
     right = WaitErrors.of
     patches.set(WaitErrors, "of", lambda self, tier, _boot_ms: right(self, tier, -1))
@@ -40,6 +44,7 @@ _RANGE = "19_of_20_start_as_soon_as_they_were_told_and_half_as_soon_as_that_was_
 
 WAITS = (
     _mutant(estimates_always_come_true, "19 of 20 start within what is told", _RANGE),
+    _mutant(any_length_is_told, "nobody is told of years", "nothing_is_told_that_is_longer_than_a_year"),
     _mutant(who_is_overdue_isnt_counted, "what waits for longer than was told counts", _OVERDUE),
     _mutant(tiers_wait_alike, "a tier's waits are told by its own", _OVERDUE),
     _mutant(

@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 from headrace.bus.messages import message_of
 from headrace.contracts.commands import Run
 from headrace.contracts.control import Query
+from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import DEFAULT_TIERS
 from headrace.contracts.replies import Answer
 from headrace.contracts.topics import TopicKind
-from headrace.contracts.values import Usage
+from headrace.contracts.values import Failure, Usage
 from headrace.scheduler.decisions.estimate_wait import expected_rate, per_second, rate_milli_of, wait_ms
 from headrace.scheduler.decisions.pick_next import tier_shares
 from headrace.scheduler.state.served import Served
 from headrace.scheduler.state.tracked import Phase
+from tests.support.scheduler.asking import started, submit
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import place
 from tests.support.scheduler.queue_alone import UNIT, queue_of, request
@@ -169,3 +171,23 @@ def test_a_queued_request_is_told_its_place_and_when_it_starts_by_what_was_settl
     charged, settled = 3 * 2 * UNIT, 2 * 2 * UNIT
     assert found.estimated_wait_ms is not None
     assert charged * (busy_ms - 300) <= settled * found.estimated_wait_ms <= charged * busy_ms
+
+
+def test_while_a_backend_only_fails_nobody_is_told_of_years() -> None:
+    """Each failed attempt settles next to nothing: by that rate alone the queue would wait for millennia."""
+    case, seen = started(), 0
+    last = [submit(case, max_tokens=None, prompt_tokens=3_000) for _ in range(100)][-1]
+    failure = Failure(kind=FailureKind.BACKEND_ERROR, backend_status=500)
+    for _ in range(20):
+        case.run(500)
+        case.report()
+        runs = case.commands(Run)
+        for run in runs[seen:]:
+            case.answer(run, Verdict.RETRY_AT, started=True, worker="w", failure=failure)
+        seen = len(runs)
+    assert seen > 4
+    assert 0 < case.core.state.served.total < 1_000
+    answer = asked(case, last.id)
+    assert answer.position is not None
+    assert answer.position > 50
+    assert (answer.estimated_wait_ms, answer.estimated_wait_p95_ms) == (None, None)

@@ -51,8 +51,9 @@ def test_nothing_above_the_bound_counts_and_nothing_below_it_is_cut(
     )
     assert cut.cached_tokens <= cut.prompt_tokens
     longest = LONGEST_CONTEXT if context is None else context
-    assert most.prompt <= longest
-    assert most.answer <= longest * (1 if request is None else max(1, request.choices))
+    choices = 1 if request is None else max(1, request.choices)
+    assert most.prompt <= longest * choices
+    assert most.answer <= longest * choices
 
 
 @given(asked, st.integers(0, 10**6), st.data())
@@ -66,6 +67,16 @@ def test_an_honest_word_is_believed(request: Asked, took_ms: int, data: st.DataO
     answer = choices * data.draw(st.integers(0, longest))
     usage = Usage(prompt_tokens=min(prompt, LONGEST_CONTEXT), completion_tokens=answer)
     assert cut_to(usage, most_of(None, request, took_ms)) == usage
+
+
+@given(st.integers(1, 64), st.integers(1, 10**5), st.data())
+def test_each_prompt_of_a_list_may_be_as_long_as_the_context(
+    prompts: int, context: int, data: st.DataObject
+) -> None:
+    """A completion of many prompts is one attempt: its engine counts them together."""
+    lengths = data.draw(st.lists(st.integers(1, context), min_size=prompts, max_size=prompts))
+    usage = Usage(prompt_tokens=sum(lengths))
+    assert cut_to(usage, most_of(context, Asked(4 * sum(lengths), None, prompts), 1_000)) == usage
 
 
 def test_what_is_small_is_not_asked_about() -> None:

@@ -33,7 +33,7 @@ class Forecasting:
     def at_once(self, record: RequestRecord, own: Before) -> Likely:
         """Of one that nobody goes before: only ceilings hold it back."""
         tokens = self._estimating.tokens_of(record)
-        longest = pacing.longest_ms(self._state, 0, record.tenant, own.requests, tokens)
+        longest = likely(pacing.longest_ms(self._state, 0, record.tenant, own.requests, tokens), ()).p50_ms
         return Likely(longest, longest)
 
     def turn(self) -> None:

@@ -17,6 +17,8 @@ _MOST_PERCENT = 97
 """Taken for what 19 of 20 keep to: what comes is never quite like what came."""
 _MOMENT_MS = 250
 """Added to both before they are compared: of a wait of next to nothing no estimate is many times too short."""
+LONGEST_MS = 366 * 86_400_000
+"""What would take longer nobody knows: where attempts only fail, next to nothing is settled, and a rate tells nothing."""
 
 
 class Likely(NamedTuple):
@@ -32,13 +34,19 @@ def off_by(waited_ms: int, expected_ms: int) -> int:
 
 
 def likely(expected_ms: int | None, errors: Sequence[int]) -> Likely:
-    """What is likely where so much is expected. `errors`: how far off it was of late, thousandths, the least first."""
+    """What is likely where so much is expected. `errors`: how far off it was of late, thousandths, the least first. Nothing
+    above LONGEST_MS is told.
+    """
     if expected_ms is None or len(errors) < NEEDED:
-        return Likely(expected_ms, None)
+        return Likely(_known(expected_ms), None)
     middle, most = (errors[(len(errors) - 1) * percent // 100] for percent in (50, _MOST_PERCENT))
     return Likely(
-        *(max(0, (expected_ms + _MOMENT_MS) * each // 1_000 - _MOMENT_MS) for each in (middle, most))
+        *(_known(max(0, (expected_ms + _MOMENT_MS) * each // 1_000 - _MOMENT_MS)) for each in (middle, most))
     )
+
+
+def _known(told_ms: int | None) -> int | None:
+    return None if told_ms is None or told_ms > LONGEST_MS else told_ms
 
 
 def per_second(cost: int, over_ms: int) -> int:

@@ -1,8 +1,9 @@
 """How many tokens can an attempt have spent at most, whatever its worker says? Asked by core.believing for each word of one.
 
 Invariant: an honest word is never cut, and a lie moves no counter by more than the bound: of the prompt, no more than its
-model's context, nor than 65,536 and one for each of its bytes; of each choice of its answer, no more than that context, twice
-its `max_tokens` and 1,024 (some engines count what they think besides), and 10,000 for each second since it was released.
+model's context for each choice (a list of prompts has one for each), nor than 65,536 and one for each of its bytes; of each
+choice of its answer, no more than that context, twice its `max_tokens` and 1,024 (some engines count what they think
+besides), and 10,000 for each second since it was released.
 """
 
 from typing import NamedTuple
@@ -46,7 +47,7 @@ def most_of(context: int | None, asked: Asked | None, took_ms: int | None) -> Mo
     each = [context] if asked.cap is None else [context, 2 * -(-asked.cap // choices) + ANSWER_BESIDES]
     if took_ms is not None:
         each.append(FASTEST * (took_ms + 1_000) // 1_000)
-    return Most(min(context, asked.size + asked.said + PROMPT_BESIDES), choices * min(each))
+    return Most(min(choices * context, asked.size + asked.said + PROMPT_BESIDES), choices * min(each))
 
 
 def is_small(usage: Usage) -> bool:
