@@ -46,7 +46,7 @@ class Judging:
         for pool in pools:
             requests = {names.of(TopicKind.REQUESTS, pool=pool, tier=tier): tier for tier in tiers}
             attempts = names.of(TopicKind.ATTEMPTS, pool=pool)
-            self._by_topic[attempts] = _attempts(pool, requests)
+            self._by_topic[attempts] = _attempts(pool, names)
             self._by_topic |= {topic: _requests(pool, tier) for topic, tier in requests.items()}
             self.pool_of |= dict.fromkeys([attempts, *requests], pool)
 
@@ -64,8 +64,8 @@ class Judging:
         return Judged(record.place, record.offset, found, kept)
 
 
-def _attempts(pool: str, tiers: dict[str, str]) -> Callable[[Received], Found | Refused]:
-    return lambda each: attempted_of(each.partition, each.value, each.headers, pool=pool, tiers=tiers)
+def _attempts(pool: str, names: TopicNames) -> Callable[[Received], Found | Refused]:
+    return lambda each: attempted_of(each.partition, each.value, each.headers, pool=pool, names=names)
 
 
 def _requests(pool: str, tier: str) -> Callable[[Received], Found | Refused]:
