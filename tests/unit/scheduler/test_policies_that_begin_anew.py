@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headrace.bus.memory import MemoryBus
-from headrace.bus.topic_check import apply_topics
+from headrace.bus.topic_check import apply_topics, lacking
 from headrace.contracts.policy import Policy, TierPolicy, policy_from
 from headrace.contracts.policy_changes import with_what_went
-from headrace.contracts.topics import required_topics
+from headrace.contracts.topics import TopicNames, required_topics
 from headrace.scheduler.decisions.must_it_begin_anew import must_begin_anew
+from headrace.scheduler.settings import SchedulerSettings
+from headrace.scheduler.wiring import topics_that_come
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.live import Ownerships, Pool, turn_until
 from tests.support.scheduler.pure import POOL, policy
@@ -87,3 +89,18 @@ def test_an_owner_takes_its_pool_over_anew_for_a_tier_that_comes_and_keeps_one_t
     scheduler.stop()
     owners.close()
     pool.close()
+
+
+def test_a_replica_of_named_pools_takes_what_comes_after_one_of_them_went() -> None:
+    """It serves that pool on, and its settings name it for as long as it runs: no topic of it is new."""
+    settings, topics = SchedulerSettings(name="one", pools=("a", "b")), MemoryBus().topics("apply")
+    here = policy_of({"a", "c"}, {"one", "two"})
+    required = list(
+        required_topics(TopicNames(settings.prefix), here.topics.counts(), pools="a", tiers=here.tiers)
+    )
+    apply_topics(topics, required)
+    assert lacking(lambda: topics, topics_that_come(settings, here)) is None
+    needed = {topic.name for topic in topics_that_come(settings, here)}
+    assert {name for name in needed if ".requests." in name} == {
+        f"{settings.prefix}requests.a.{tier}" for tier in ("one", "two")
+    }

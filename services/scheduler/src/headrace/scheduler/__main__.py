@@ -10,7 +10,7 @@ from headrace.runtime.process import exit_with, load_policy_or_exit, run_plain_l
 from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
 from headrace.scheduler.settings import SchedulerSettings
-from headrace.scheduler.wiring import UnknownPoolError, build, topics_of
+from headrace.scheduler.wiring import UnknownPoolError, build, topics_that_come
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
         bus = KafkaBus(KafkaConnection.of(settings))
 
         def lacks(other: Policy) -> str | None:
-            return lacking(lambda: bus.topics(f"{settings.name}-policy"), topics_of(settings, other))
+            return lacking(lambda: bus.topics(f"{settings.name}-policy"), topics_that_come(settings, other))
 
         watch = PolicyWatch(
             settings.policy, policy, clock=telemetry.clock, metrics=telemetry.metrics, lacks=lacks

@@ -105,12 +105,19 @@ def pools_of(settings: SchedulerSettings, policy: Policy) -> tuple[str, ...]:
 
 
 def topics_of(settings: SchedulerSettings, policy: Policy) -> Iterable[Topic]:
-    """The topics that this replica reads or writes."""
+    """The topics that this replica reads or writes. Raises UnknownPoolError."""
+    return _topics_of(settings, policy, pools_of(settings, policy))
+
+
+def topics_that_come(settings: SchedulerSettings, policy: Policy) -> Iterable[Topic]:
+    """Those that it will read or write once this policy holds, beside those of pools that it knows and that went."""
+    named = settings.pools or policy.pools
+    return _topics_of(settings, policy, [pool for pool in named if pool in policy.pools])
+
+
+def _topics_of(settings: SchedulerSettings, policy: Policy, pools: Iterable[str]) -> Iterable[Topic]:
     every = required_topics(
-        TopicNames(settings.prefix),
-        policy.topics.counts(),
-        pools=pools_of(settings, policy),
-        tiers=policy.tiers,
+        TopicNames(settings.prefix), policy.topics.counts(), pools=pools, tiers=policy.tiers
     )
     return (topic for topic in every if topic.rule.kind not in _OTHERS)
 
