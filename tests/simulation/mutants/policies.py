@@ -2,6 +2,7 @@
 
 from headrace.contracts.policy import Policy
 from headrace.scheduler import pool_loop, service
+from headrace.scheduler.core.attempt_log import AttemptLog
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 
@@ -18,6 +19,10 @@ def what_goes_is_dropped(patches: Patches) -> None:
         return new
 
     patches.set(service, "with_what_went", with_what_went)
+
+
+def what_ends_in_a_tier_that_went_is_forgotten(patches: Patches) -> None:
+    patches.set(AttemptLog, "_note_unserved", lambda _self, _record: None)
 
 
 _ANEW = "test_policies_that_begin_anew::test_an_owner_takes_its_pool_over_anew_for_a_tier_that_comes_and_keeps_one_that_goes"
@@ -39,5 +44,11 @@ POLICIES = (
         "what was accepted is served, whatever the policy says now",
         what_goes_is_dropped,
         _ANEW,
+    ),
+    Mutant(
+        "what ends in a tier that went is forgotten",
+        "nothing that has ended runs again",
+        what_ends_in_a_tier_that_went_is_forgotten,
+        "test_policies_that_begin_anew::test_what_ends_in_a_tier_that_a_new_owner_doesnt_serve_isnt_run_again",
     ),
 )

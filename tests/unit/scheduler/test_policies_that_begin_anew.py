@@ -1,5 +1,6 @@
 """Which change of policy an owner goes on with, and for which it gives its pool up and takes it over again."""
 
+from dataclasses import replace as replace_in
 from typing import Any
 
 import pytest
@@ -9,15 +10,21 @@ from msgspec.structs import replace
 
 from headrace.bus.memory import MemoryBus
 from headrace.bus.topic_check import apply_topics, lacking
+from headrace.contracts.commands import Run
+from headrace.contracts.lifecycle import Status
+from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy, TierPolicy, policy_from
 from headrace.contracts.policy_changes import with_what_went
-from headrace.contracts.topics import TopicNames, required_topics
+from headrace.contracts.reports import Held
+from headrace.contracts.topics import TopicKind, TopicNames, required_topics
 from headrace.scheduler.decisions.must_it_begin_anew import must_begin_anew
 from headrace.scheduler.settings import SchedulerSettings
 from headrace.scheduler.wiring import topics_that_come
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.live import Ownerships, Pool, turn_until
+from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import POOL, policy
+from tests.support.scheduler.reports import held_of
 
 names = st.sets(st.sampled_from(["a", "b", "c"]), min_size=1)
 
@@ -104,3 +111,46 @@ def test_a_replica_of_named_pools_takes_what_comes_after_one_of_them_went() -> N
     assert {name for name in needed if ".requests." in name} == {
         f"{settings.prefix}requests.a.{tier}" for tier in ("one", "two")
     }
+
+
+def owned_anew(case: Case, made: Policy, held: tuple[Held, ...]) -> None:
+    """The owner dies, and another comes by this policy; the worker holds these."""
+    setting = replace_in(case.owner.setting, policy=made)
+    case.owner.crash()
+    case.owner = SimScheduler(case.world, 0)
+    case.owner.setting = setting
+    for _ in range(16):
+        case.run(500)
+        if case.owner.core is not None:
+            case.report(epoch=case.core.state.epoch, held=held)
+    assert case.core.state.open
+
+
+def runs_of_a_tier_that_went(verdict: Verdict, status: Status | None) -> int:
+    """How often a request is run whose attempt ends so under an owner that was restarted without its tier, once that is back:
+    nobody chose that moment.
+    """
+    both = policy()
+    case = Case(both)
+    case.run()
+    case.report()
+    case.run(100)
+    case.submit(into="interactive")
+    case.run(1_500)
+    [run] = case.commands(Run)
+    case.report(held=(held_of(run),))
+    owned_anew(case, replace(both, tiers={"batch": both.tiers["batch"]}), (held_of(run),))
+    case.answer(run, verdict, status=status, started=True, worker="w")
+    case.report(epoch=2)
+    case.run(1_500)
+    assert case.world.records(TopicKind.DLQ) == [], "it is no lie"
+    owned_anew(case, both, ())
+    return len(case.commands(Run))
+
+
+def test_what_ends_in_a_tier_that_a_new_owner_doesnt_serve_isnt_run_again() -> None:
+    assert runs_of_a_tier_that_went(Verdict.DONE, Status.SUCCEEDED) == 1
+
+
+def test_what_fails_there_runs_again_once_its_tier_is_back() -> None:
+    assert runs_of_a_tier_that_went(Verdict.RETRY_AT, None) > 1

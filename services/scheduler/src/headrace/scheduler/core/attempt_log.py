@@ -8,7 +8,7 @@ here or by result-delivery.
 from dataclasses import replace
 
 from headrace.bus.dead_letters import reason_of
-from headrace.bus.messages import Received
+from headrace.bus.messages import Place, Received
 from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
 from headrace.contracts.commands import CancelReason
@@ -32,6 +32,7 @@ from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
+from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.tracked import Phase
 
 _HANDED_BACK = frozenset({FailureKind.WORKER_NOT_LEASED, FailureKind.WORKER_DRAINED})
@@ -77,8 +78,17 @@ class AttemptLog:
             self._refuse(received, lie)
         elif record.attempt.epoch > state.epoch:
             state.greater_epoch = record.attempt.epoch
+        elif state.partitions.of(record.origin) is None:
+            self._note_unserved(record)
         else:
             self._fold(outcome, received)
+
+    def _note_unserved(self, record: AttemptRecord) -> None:
+        """It ran in a tier that is no longer in the policy. What has ended isn't run again when the tier is back."""
+        place = Place(record.origin.topic, record.origin.partition)
+        if record.verdict is not Verdict.RETRY_AT:
+            partition = self._state.unserved.setdefault(place, RequestPartition(place, record.tier))
+            partition.finish(record.origin.offset)
 
     def _refuse(self, received: Received, lie: Lie) -> None:
         """Whose a request is SQL knows for longer than we do: result-delivery, which reads it too, buries such a record."""
@@ -97,13 +107,21 @@ class AttemptLog:
     def _lie_in(self, outcome: Outcome, partition: int) -> Lie | None:
         state, record, tracked = self._state, outcome.record, outcome.tracked
         at = state.partitions.of(record.origin)
-        tier = None if at is None else at.tier
+        tier = self._unserved_tier(record) if at is None else at.tier
         known = tracked is not None and (tracked.origin, tracked.record.hop) == (record.origin, record.hop)
         lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition, known=known)
         if lie is None and tracked is not None:
             lie = lie_about_request(record, Known(tracked.origin, tracked.record.tenant))
         before = self._before(outcome)
         return lie or lie_in_order(record, epoch=state.epoch, sequence=state.sequence, before=before)
+
+    def _unserved_tier(self, record: AttemptRecord) -> str | None:
+        """Its tier, if it is one of this pool that is no longer in the policy."""
+        setting, tier = self._state.setting, record.tier
+        if tier not in self._state.unserved_tiers:
+            return None
+        came_by = setting.names.of(TopicKind.REQUESTS, pool=setting.pool, tier=tier)
+        return tier if record.origin.topic == came_by else None
 
     def _before(self, outcome: Outcome) -> Before | None:
         """The latest attempt of its request that is known, and its count."""

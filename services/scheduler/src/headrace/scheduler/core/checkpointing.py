@@ -148,7 +148,7 @@ class Checkpoints:
 
     def _finished(self) -> list[Message]:
         found, ids = [], self._state.setting.topic_ids
-        for place, partition in self._state.partitions.by_place.items():
+        for place, partition in (*self._state.partitions.by_place.items(), *self._state.unserved.items()):
             if partition.dirty:
                 partition.dirty = False
                 record = Finished(
@@ -156,7 +156,7 @@ class Checkpoints:
                     partition=place.partition,
                     prefix=partition.finished.prefix,
                     beyond=partition.finished.bitmaps(),
-                    topic_id=ids.get(place.topic),
+                    topic_id=ids.get(place.topic, partition.known_id),
                     leader_epoch=partition.leader_epoch,
                     read_to=partition.read_to,
                 )

@@ -45,7 +45,7 @@ class Gate:
             self._state.notice(
                 "a tier or partition was taken out of the policy: what may still wait there isn't served",
                 warning=True,
-                requests=place,
+                requests=f"{place.topic}/{place.partition}",
             )
 
     @property

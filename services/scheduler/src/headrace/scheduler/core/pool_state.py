@@ -30,7 +30,7 @@ from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held import HeldAttempt, HeldAttempts
 from headrace.scheduler.state.kept_texts import KeptTexts
 from headrace.scheduler.state.lanes import Lanes
-from headrace.scheduler.state.partitions import RequestPartitions
+from headrace.scheduler.state.partitions import RequestPartition, RequestPartitions
 from headrace.scheduler.state.pending import Cancels, PendingDrain, PendingMove
 from headrace.scheduler.state.priority_orders import PriorityOrders
 from headrace.scheduler.state.recent import ByMinute
@@ -138,8 +138,10 @@ class PoolState:
     told: dict[AttemptId, int] = field(default_factory=dict)
     unburied: set[Origin] = field(default_factory=set)
     """Records of `attempts`, `control` and `workers` on their way to the dead letters: no checkpoint passes them."""
-    unserved: set[str] = field(default_factory=set)
+    unserved: dict[Place, RequestPartition] = field(default_factory=dict)
     """Request partitions that a checkpoint knows and the policy doesn't: a tier or a partition was taken out."""
+    unserved_tiers: set[str] = field(default_factory=set)
+    """Likewise, tiers. What ran there when the last owner went may end now."""
     caught_up: bool = False
     """Whether `workers` was read to the end noted after the claim: what stood before is history, told by others."""
     dirty: set[str] = field(default_factory=set)

@@ -32,6 +32,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.state.frozen import Hold
+from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.recent import PIECE
 from headrace.scheduler.state.rerouted import Reroute
 
@@ -184,18 +185,18 @@ def _restore_of_request(state: PoolState, record: Retrying | Death | Rerouting) 
 def _restore_finished(state: PoolState, record: Finished) -> None:
     if record.topic_id is not None:
         check_topics({record.topic: record.topic_id}, state.setting.topic_ids)
-    partition = state.partitions.by_place.get(Place(record.topic, record.partition))
-    if partition is not None:
-        partition.know(record)
-    else:
-        state.unserved.add(f"{record.topic}/{record.partition}")
+    place = Place(record.topic, record.partition)
+    partition = state.partitions.by_place.get(place)
+    if partition is None:
+        partition = state.unserved[place] = RequestPartition(place, "")
+    partition.know(record)
 
 
 def _restore_counter(state: PoolState, record: TenantCounter | TierCounter) -> None:
     tier = state.accounts.tiers.get(record.tier)
     if tier is None:
-        return
-    if isinstance(record, TierCounter):
+        state.unserved_tiers.add(record.tier)
+    elif isinstance(record, TierCounter):
         tier.account.settled, tier.largest_tag = record.start_tag, record.largest_tag
     else:
         state.accounts.of(record.tier, record.tenant).settled = record.settled

@@ -35,6 +35,8 @@ class RequestPartition:
     leader_epoch: int | None = None
     known_to: int = 0
     known_leader: int | None = None
+    known_id: str | None = None
+    """The topic's id, as the checkpoint says."""
 
     def note_leader(self, received: Received) -> bool:
         """False when the record isn't the one that the checkpoint spoke of: the log lost its end and has grown anew."""
@@ -52,6 +54,7 @@ class RequestPartition:
         self.finished = FinishedOffsets(record.prefix, record.beyond)
         self.known_to = self.read_to = record.read_to
         self.known_leader = self.leader_epoch = record.leader_epoch
+        self.known_id = record.topic_id
 
     def knows_its_leader(self) -> bool:
         """Whether it is known under which leaders the records before the prefix were written."""
