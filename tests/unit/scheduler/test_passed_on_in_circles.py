@@ -1,15 +1,19 @@
 """A cancel or a question that follows its request to other pools comes to an end: also among lies and deleted topics."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.bus.messages import Place, message_of
+from headrace.bus.ports import BusError, Confirmation, QueueFullError
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.requests import MOST_HOPS
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.decisions.may_reroute import may_follow
 from headrace.scheduler.state.on_its_way import OnItsWay
+from headrace.scheduler.state.rerouted import PassedOn
 from tests.support.scheduler.pure import NAMES, WALL
 from tests.support.scheduler.two_pools import AWAY, HOME, MODELS, TENANT, THIRD, ObedientWorker, TwoPools
 
@@ -83,6 +87,24 @@ def test_a_cancel_whose_pool_has_no_log_any_more_is_given_up_and_that_is_said_on
     assert not core.state.passed_on
     assert len(notices(pools)) == 1
     assert core.state.control_to_keep() == core.state.control_read, "the log may be trimmed behind them"
+
+
+def test_a_queue_of_our_own_that_is_full_gives_no_cancel_up() -> None:
+    pools = TwoPools()
+    pools.run(1_000)
+    core = pools.core_of(HOME)
+    assert core is not None
+    sent = PassedOn(7, CancelRequest(id="r1", tenant=TENANT, at_ms=WALL), AWAY)
+    core.state.passed_on[7] = sent
+
+    def refused_for_a_minute(error: BusError) -> list[int]:
+        for _ in range(2):
+            core.rerouting.confirmed(sent, Confirmation(sent, control(AWAY), None, error))
+            core.state.now = replace(core.state.now, boot_ms=core.state.now.boot_ms + 61_000)
+        return list(core.state.passed_on)
+
+    assert refused_for_a_minute(QueueFullError("full")) == [7]
+    assert refused_for_a_minute(BusError("there is no such topic")) == []
 
 
 def test_a_request_whose_pool_has_no_log_any_more_waits_here_again() -> None:

@@ -9,7 +9,7 @@ or stands in the other pool's log; a cancel passes on only after the request tha
 import msgspec
 
 from headrace.bus.messages import Message, Place, message_of
-from headrace.bus.ports import Confirmation, TooLargeError
+from headrace.bus.ports import Confirmation, QueueFullError, TooLargeError
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.fallbacks import model_there
 from headrace.contracts.ids import AttemptId
@@ -97,7 +97,8 @@ class Rerouting:
         """It is in the other pool's log, or must be sent again."""
         state = self._state
         arrived = token.arrived(confirmation.offset, state.now.boot_ms)
-        refused = confirmation.error is not None and not confirmation.unknown
+        error = confirmation.error  # a queue of our own that is full says nothing of the log
+        refused = error is not None and not confirmation.unknown and not isinstance(error, QueueFullError)
         for_good = token.is_refused_for_good(state.now.boot_ms, refused=refused)
         if isinstance(token, PassedOn):
             if arrived or for_good:
