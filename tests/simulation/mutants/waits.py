@@ -26,6 +26,10 @@ def waits_are_remembered_for_ever(patches: Patches) -> None:
     patches.set(wait_errors, "REMEMBERED", 10**6)
 
 
+def all_are_noted(patches: Patches) -> None:
+    patches.set(WaitErrors, "is_due", lambda _self, _boot_ms: True)
+
+
 def tiers_wait_alike(patches: Patches) -> None:
     right = WaitErrors.note
 
@@ -46,9 +50,13 @@ WAITS = (
     _mutant(estimates_always_come_true, "19 of 20 start within what is told", _RANGE),
     _mutant(any_length_is_told, "nobody is told of years", "nothing_is_told_that_is_longer_than_a_year"),
     _mutant(who_is_overdue_isnt_counted, "what waits for longer than was told counts", _OVERDUE),
+    _mutant(
+        all_are_noted, "what is noted is known until it ends, however long that takes",
+        "however_long_waits_are_it_is_learnt_how_far_off_they_are",
+    ),
     _mutant(tiers_wait_alike, "a tier's waits are told by its own", _OVERDUE),
     _mutant(
         waits_are_remembered_for_ever, "so much is remembered at most",
-        "no_more_is_remembered_than_allowed_and_the_oldest_goes_first",
+        "no_more_is_remembered_than_allowed",
     ),
 )  # fmt: skip

@@ -14,8 +14,19 @@ from headrace.scheduler.decisions.estimate_wait import Likely, likely, wait_ms
 from headrace.scheduler.state.ahead import Before
 from headrace.scheduler.state.tracked import Phase
 
-_EVERY_MS = 100
-"""So often one is noted at most: what it costs the owner doesn't depend on how many come."""
+
+class _MayBeServed:
+    """Those that are known, and that no operator holds back: how long these wait says nothing of the pool."""
+
+    def __init__(self, state: PoolState) -> None:
+        self._state = state
+
+    def __contains__(self, request_id: str) -> bool:
+        tracked, frozen = self._state.tracked, self._state.queue.frozen
+        if not frozen.holds:
+            return request_id in tracked
+        found = tracked.look(request_id)
+        return found is not None and not frozen.has(found.record.tier, found.record.tenant)
 
 
 class Forecasting:
@@ -23,7 +34,7 @@ class Forecasting:
 
     def __init__(self, state: PoolState, rates: Rates, estimating: Estimating) -> None:
         self._state, self._rates, self._estimating = state, rates, estimating
-        self._next_ms = 0
+        self._may_be_served = _MayBeServed(state)
 
     def wait_of(self, record: RequestRecord, charge: int, own: Before) -> Likely:
         """Of one that waits for its turn behind so many of its tenant's."""
@@ -40,16 +51,16 @@ class Forecasting:
         """Note what is expected of the newest, if it waits, now and then. Call at the end of each step."""
         state = self._state
         newest, state.waits.newest = state.waits.newest, None
-        if newest is None or state.now.boot_ms < self._next_ms:
+        if newest is None or not state.waits.is_due(state.now.boot_ms):
             return
         tracked = state.tracked.look(newest)
         if tracked is None or tracked.phase is not Phase.WAITING:
             return
-        self._next_ms = state.now.boot_ms + _EVERY_MS
         record = tracked.record
         expected = self._expected_ms(record, tracked.charge, state.queue.ahead_of(record, tracked.order))
         if expected is not None:
-            state.waits.note(newest, record.tier, expected, boot_ms=state.now.boot_ms, known=state.tracked)
+            known = self._may_be_served
+            state.waits.note(newest, record.tier, expected, boot_ms=state.now.boot_ms, known=known)
 
     def _expected_ms(self, record: RequestRecord, charge: int, own: Before) -> int | None:
         """By what its tenant gets of the pool's work; None: nothing was served lately."""

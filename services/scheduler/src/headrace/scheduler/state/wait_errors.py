@@ -1,7 +1,8 @@
 """How far estimates of waits were off of late: of some requests it is noted what was expected when they came. Used by
 core.forecasting.
 
-Invariant: so many at most, by count; what still waits for longer than was expected counts as far as it is off already, so
+Invariant: so many at most, by count, and however long waits are: the longer, the further apart those are that are noted, so
+that they are still known when they end. What still waits for longer than was expected counts as far as it is off already, so
 that a queue that grows isn't judged by those alone that got through. Not checkpointed.
 """
 
@@ -12,6 +13,8 @@ from headrace.scheduler.decisions.estimate_wait import off_by
 
 REMEMBERED = 128
 """Of each tier; also how many may be under way."""
+_OFTEN_MS = 100
+"""So often one is noted at most: what it costs the owner doesn't depend on how many come."""
 
 
 class Known(Protocol):
@@ -33,15 +36,26 @@ class WaitErrors:
 
     def __init__(self) -> None:
         self.newest: str | None = None
+        self._every_ms, self._next_ms = _OFTEN_MS, 0
         self._noted: dict[str, _Noted] = {}
         self._came: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
 
+    def is_due(self, boot_ms: int) -> bool:
+        """Whether another is to be noted now."""
+        return boot_ms >= self._next_ms
+
     def note(self, request_id: str, tier: str, expected_ms: int, *, boot_ms: int, known: Known) -> None:
-        """It waits now, and is expected to wait so long. `known`: those that haven't ended."""
+        """It waits now, and is expected to wait so long. `known`: those that haven't ended, and may be served. Where there is
+        no room, every second of those before it goes, whatever it waits for, and from now on half as many are noted.
+        """
         self._noted = {each: noted for each, noted in self._noted.items() if each in known}
-        while len(self._noted) >= REMEMBERED:
-            del self._noted[next(iter(self._noted))]
+        if len(self._noted) >= REMEMBERED:
+            self._noted = dict(list(self._noted.items())[1::2])
+            self._every_ms *= 2
+        elif len(self._noted) < REMEMBERED // 4:
+            self._every_ms = max(_OFTEN_MS, self._every_ms // 2)
         self._noted[request_id] = _Noted(tier, boot_ms, expected_ms)
+        self._next_ms = boot_ms + self._every_ms
 
     def started(self, request_id: str, boot_ms: int) -> None:
         """It waits no more; of most nothing was noted."""
