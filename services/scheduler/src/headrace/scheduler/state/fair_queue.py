@@ -129,8 +129,8 @@ class FairQueue(Backlogs):
 
         `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
         to who is served in their place: credit for what they didn't get would set others back. Who is held back isn't there.
-        `going_on`: since the last call only what it gave was dispatched or ended, so who was passed over isn't looked at anew,
-        though another that has nothing left to wait may have made its part a little larger meanwhile.
+        `going_on`: since the last call only what it gave was dispatched or ended, so whoever was passed over isn't looked at
+        again, though its part may be a little larger now that another has nothing left to wait.
         """
         if not going_on:
             self.take_turns_again()
