@@ -15,7 +15,7 @@ from tests.e2e.conftest import Journal
 from tests.support.broker import topic_prefix
 from tests.support.callers import Caller, Outcome, chat_body, text_of_stream
 from tests.support.eventually import eventually
-from tests.support.stacks import FAKE, rows_of, running
+from tests.support.stacks import FAKE, rows_of, running, sample
 
 pytestmark = pytest.mark.kafka
 
@@ -54,6 +54,11 @@ def stops_of(stack: Stack, request_id: str) -> list[tuple[int, str]]:
 def goes_on(journal: Journal, prompt: str) -> list[bool]:
     """Of each call for a prompt, whether it went on from a text."""
     return [b"continue_final_message" in one.request for one in journal.with_text(prompt)]
+
+
+def checkpoints(stack: Stack) -> float:
+    """How many its scheduler has committed."""
+    return sample(stack, "scheduler", "headrace_checkpoint_seconds_count")
 
 
 async def checked(stack: Stack, outcome: Outcome, prompt: str) -> None:
@@ -111,7 +116,8 @@ async def test_the_next_owner_reads_a_text_again_and_it_is_gone_on_with(
         await has_said_some(cedar, long)
         urgent = await cedar.submit(body_of("Urgent", 150), tier="interactive")
         await asyncio.to_thread(eventually, lambda: bool(stops_of(stack, long)), "it gave way")
-        await asyncio.sleep(1.5)  # a checkpoint tells of it
+        committed = checkpoints(stack)  # the one under way may have begun before that
+        await asyncio.to_thread(eventually, lambda: checkpoints(stack) >= committed + 2, "one tells of it")
         stack.scheduler.kill()
         await asyncio.to_thread(stack.scheduler.restart)
         assert (await cedar.ended(urgent)).http_status == 200

@@ -4,8 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
@@ -16,7 +14,7 @@ from headrace.devkit.served import EngineProcess
 from tests.support.broker import topic_prefix
 from tests.support.callers import Caller, chat_body
 from tests.support.eventually import eventually, eventually_async
-from tests.support.stacks import running
+from tests.support.stacks import replace_policy, running, sample
 
 pytestmark = pytest.mark.kafka
 
@@ -36,22 +34,8 @@ def good(stack: Stack) -> Iterator[str]:
     """The policy as it was; so it is again afterwards, everywhere."""
     text = stack.policy_path.read_text()
     yield text
-    replace_file(stack.policy_path, text)
+    replace_policy(stack, text)
     eventually(lambda: refusals(stack) == [0.0] * 4, "the old policy holds again")
-
-
-def replace_file(path: Path, text: str) -> None:
-    """In one step, as those do it who know that others read."""
-    beside = path.with_suffix(".new")
-    beside.write_text(text)
-    beside.rename(path)
-
-
-def sample(stack: Stack, service: str, name: str) -> float:
-    """A metric without labels of a service."""
-    with urlopen(f"{stack.services[service].health_url}/metrics", timeout=30) as page:  # noqa: S310 our own process
-        lines = page.read().decode().splitlines()
-    return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
 
 
 def refusals(stack: Stack) -> list[float]:
@@ -70,13 +54,13 @@ async def status_of(stack: Stack, key: str) -> int:
 async def test_a_new_tenant_is_served_and_one_that_is_taken_out_isnt(stack: Stack, good: str) -> None:
     key, boots = mint_key(), [service.pid for service in stack.services.values()]
     assert await status_of(stack, key) == 401
-    replace_file(stack.policy_path, f"{good}\n[tenants.dogwood]\n{policy_line(key)}\n")
+    replace_policy(stack, f"{good}\n[tenants.dogwood]\n{policy_line(key)}\n")
 
     async def served() -> bool:
         return await status_of(stack, key) == 200
 
     await eventually_async(served, "the new tenant is served")
-    replace_file(stack.policy_path, good)
+    replace_policy(stack, good)
 
     async def refused() -> bool:
         return await status_of(stack, key) == 401
@@ -95,7 +79,7 @@ async def test_each_service_refuses_what_is_wrong_and_goes_on(
     if wrong is None:
         stack.policy_path.unlink()
     else:
-        replace_file(stack.policy_path, good + wrong)
+        replace_policy(stack, good + wrong)
     await asyncio.to_thread(eventually, lambda: refusals(stack) == [1.0] * 4, "all four refuse it")
     assert await status_of(stack, stack.keys["atlas"]) == 200
     assert [changes(stack, service) for service in FOUR] == before
@@ -111,7 +95,7 @@ async def test_a_ceiling_holds_from_the_next_decision_on_and_sighup_reads_at_onc
     paced = good.replace("[tenants.birch]", '[tenants.birch]\nceilings = [{ requests = 1, per = "1h" }]')
     assert paced != good
     before = changes(stack, "scheduler")
-    replace_file(stack.policy_path, paced)
+    replace_policy(stack, paced)
     for service in FOUR:
         os.kill(stack.services[service].pid, signal.SIGHUP)
     await asyncio.to_thread(
@@ -130,7 +114,7 @@ async def test_a_ceiling_holds_from_the_next_decision_on_and_sighup_reads_at_onc
 
         await eventually_async(is_paced, "it waits for its ceiling")
         assert await status_of(stack, stack.keys["atlas"]) == 200, "others go on"
-        replace_file(stack.policy_path, good)
+        replace_policy(stack, good)
 
         async def succeeded() -> bool:
             async with caller.session.get(f"/v1/requests/{request_id}") as response:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
@@ -19,7 +18,7 @@ from headrace.runtime.policy_file import load_policy
 from tests.support.broker import topic_prefix
 from tests.support.callers import Caller, chat_body
 from tests.support.eventually import eventually
-from tests.support.stacks import WEIGHTS, rows_of, running
+from tests.support.stacks import WEIGHTS, replace_policy, rows_of, running, sample
 
 pytestmark = pytest.mark.kafka
 
@@ -34,12 +33,6 @@ def stack(kafka: str, engine: EngineProcess, tmp_path_factory: pytest.TempPathFa
     backends = [Backend("main", engine.url, "vllm", 4)]
     with running(folder, kafka, topic_prefix(), backends, POLICY) as stack:
         yield stack
-
-
-def write(stack: Stack, text: str) -> None:
-    beside = stack.policy_path.with_suffix(".new")
-    beside.write_text(text)
-    beside.rename(stack.policy_path)
 
 
 async def http_status(stack: Stack, body: dict[str, Any], tier: str = "standard") -> int:
@@ -62,12 +55,6 @@ def worker_of(stack: Stack, pool: str, engine: EngineProcess) -> ServiceProcess:
         log_path=stack.folder / "logs" / f"worker-{pool}.log",
         health_port=port,
     )
-
-
-def sample(stack: Stack, service: str, name: str) -> float:
-    with urlopen(f"{stack.services[service].health_url}/metrics", timeout=30) as page:  # noqa: S310 our own process
-        lines = page.read().decode().splitlines()
-    return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
 
 
 async def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -93,7 +80,7 @@ async def test_a_pool_and_a_tier_come_and_go_and_nothing_accepted_is_lost_or_rep
     slow = chat_body("[[fault:slow:300]] on and on", model="fake", max_tokens=40)
     async with Caller(stack.url, stack.keys["atlas"]) as atlas:
         running_on = await atlas.submit(slow, tier="batch")
-        write(stack, old + BIG + BULK)
+        replace_policy(stack, old + BIG + BULK)
         await wait_until(lambda: refused(stack) == [1.0] * 3, "they wait for the topics")
         assert await http_status(stack, chat_body("too early", model="large", max_tokens=4)) == 404
         stack.apply_topics(load_policy(stack.policy_path))
@@ -106,18 +93,18 @@ async def test_a_pool_and_a_tier_come_and_go_and_nothing_accepted_is_lost_or_rep
             for number, tier in enumerate(("bulk", "standard"))
         ]
         assert (await atlas.ended(bulk)).http_status == 200
-        write(stack, old)
+        replace_policy(stack, old)
         await wait_until(partial(holds, stack, 2), "they are gone from the policy")
         assert await http_status(stack, chat_body("too late", model="large", max_tokens=4)) == 404
         assert await http_status(stack, chat_body("hello", model="fake", max_tokens=4), tier="bulk") == 422
 
-        write(stack, old + BIG)
+        replace_policy(stack, old + BIG)
         await wait_until(partial(holds, stack, 3), "the pool is back, or its worker wouldn't start")
         worker = worker_of(stack, "big", engine)
         worker.launch()
         try:
             await asyncio.to_thread(worker.await_ready)
-            write(stack, old)
+            replace_policy(stack, old)
             await wait_until(partial(holds, stack, 4), "and gone again")
             for request_id in (*large, running_on):
                 assert (await atlas.ended(request_id)).http_status == 200, "what was accepted is served"

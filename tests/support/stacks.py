@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
+from urllib.request import urlopen
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -31,6 +32,22 @@ def running(
         yield stack
     finally:
         stack.stop()
+
+
+def replace_policy(stack: Stack, text: str) -> None:
+    """In one step, as those do it who know that others read the file."""
+    beside = stack.policy_path.with_suffix(".new")
+    beside.write_text(text)
+    beside.rename(stack.policy_path)
+
+
+def sample(stack: Stack, service: str, name: str) -> float:
+    """A metric of a service, whatever its labels: the sum over them."""
+    with urlopen(f"{stack.services[service].health_url}/metrics", timeout=30) as page:  # noqa: S310 our own process
+        lines = page.read().decode().splitlines()
+    found = [float(line.split()[-1]) for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
+    assert found, f"{service} has no metric {name}"
+    return sum(found)
 
 
 def rows_of(

@@ -6,9 +6,7 @@ from headrace.bus.messages import Message, message_of
 from headrace.contracts.codec import decode, find_header
 from headrace.contracts.commands import Run
 from headrace.contracts.control import Query
-from headrace.contracts.explanations import (
-    Why,
-)
+from headrace.contracts.explanations import Why
 from headrace.contracts.ids import mint_request_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
@@ -55,10 +53,15 @@ def asked(case: Case, query: Query) -> Answer:
     raise AssertionError("no answer within half a second")
 
 
-def why(case: Case, request_id: str) -> Why:
+def asked_why(case: Case, request_id: str) -> tuple[Answer, Why]:
+    """The whole answer, and its part that says why."""
     answer = asked(case, Query(id=request_id, nonce=f"why-{case.world.now_ms}", gateway=0, why=True))
     assert answer.why is not None
-    return answer.why
+    return answer, answer.why
+
+
+def why(case: Case, request_id: str) -> Why:
+    return asked_why(case, request_id)[1]
 
 
 def why_at_once(case: Case, request_id: str) -> Why:

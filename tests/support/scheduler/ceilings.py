@@ -2,24 +2,19 @@
 
 import msgspec
 
-from headrace.bus.messages import message_of
 from headrace.contracts.checkpoints import Debt, Paced
-from headrace.contracts.codec import decode
 from headrace.contracts.commands import Run
-from headrace.contracts.control import Query
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy, Policy
-from headrace.contracts.replies import Answer
 from headrace.contracts.reports import Held
-from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Usage
 from headrace.scheduler.core import pacing
 from headrace.scheduler.core.pool_state import PoolState
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.processes import SimScheduler
-from tests.support.scheduler.pure import place, policy
+from tests.support.scheduler.pure import policy
 
 TOKENS = CeilingPolicy(tokens=600, at_once=100)
 REQUESTS = CeilingPolicy(requests=6, at_once=2)
@@ -56,15 +51,6 @@ def live(case: Case, seconds: int, *, limit: int = 40, epoch: int = 1, held: tup
         done = len(case.commands(Run))
         case.report(limit=limit, epoch=epoch, held=held)
     case.done = done  # type: ignore[attr-defined]
-
-
-def asked(case: Case, request_id: str) -> Answer:
-    query = Query(id=request_id, nonce=f"n{case.world.now_ms}", gateway=0, why=True)
-    case.world.append(message_of(place(TopicKind.CONTROL), query))
-    case.run(300)
-    answers = [decode(TopicKind.REPLIES, r.header) for r in case.world.logs[place(TopicKind.REPLIES)]]
-    found = [answer for answer in answers if isinstance(answer, Answer) and answer.nonce == query.nonce]
-    return found[-1]
 
 
 def taken_over(case: Case) -> SimScheduler:

@@ -2,20 +2,15 @@
 
 from typing import Any
 
-from headrace.bus.messages import message_of
 from headrace.contracts.commands import Cancel, CancelReason, Run
-from headrace.contracts.control import Query
-from headrace.contracts.explanations import Closed
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy, policy_from
-from headrace.contracts.replies import Answer
-from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from tests.support.scheduler.case import BOOT, Case
-from tests.support.scheduler.pure import POOL, place
+from tests.support.scheduler.pure import POOL
 from tests.support.scheduler.reports import held_of
 
 TIERS = ("interactive", "standard", "batch")
@@ -71,18 +66,6 @@ def give_back(case: Case, run: Run, **more: Any) -> None:
         started=True,
         **more,
     )
-
-
-def why(case: Case, request_id: str) -> tuple[Closed, ...]:
-    """The gates that are closed to it, as its owner says."""
-    before = len(case.world.records(TopicKind.REPLIES))
-    query = Query(id=request_id, nonce="n", gateway=0, why=True)
-    case.world.append(message_of(place(TopicKind.CONTROL), query))
-    case.run(300)
-    (answer,) = case.world.records(TopicKind.REPLIES)[before:]
-    assert isinstance(answer, Answer)
-    assert answer.why is not None
-    return answer.why.closed
 
 
 def end(case: Case, runs: list[Run]) -> None:

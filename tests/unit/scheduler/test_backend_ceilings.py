@@ -9,20 +9,18 @@ from hypothesis import strategies as st
 
 from headrace.bus.messages import message_of
 from headrace.contracts.checkpoints import BackendPaced, Forgotten
-from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, Run
-from headrace.contracts.control import Query
 from headrace.contracts.explanations import Gate
 from headrace.contracts.ids import boot_id
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Spent
-from headrace.contracts.replies import Answer
 from headrace.contracts.reports import PerMinute, Report
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding
 from headrace.scheduler.decisions.is_it_over_its_ceiling import charged, opens_us
 from headrace.scheduler.decisions.what_does_a_backend_take import ceilings_of
 from headrace.scheduler.state.backend_ceilings import BackendCeilings
+from tests.support.scheduler.asking import asked_why
 from tests.support.scheduler.limited_backends import SIXTY, Pool, kept
 from tests.support.scheduler.pure import WALL, place, policy
 from tests.support.scheduler.reports import held_of
@@ -192,15 +190,8 @@ def test_it_says_why_and_shows_it() -> None:
     pool = Pool({"api": PerMinute(requests=6)})
     waits = [pool.case.submit(), pool.case.submit()]
     pool.live(1)
-    query = Query(id=waits[1].id, nonce="n", gateway=0, why=True)
-    pool.case.world.append(message_of(place(TopicKind.CONTROL), query))
-    pool.case.run(300)
-    log = pool.case.world.logs[place(TopicKind.REPLIES)]
-    (answer,) = [
-        each for each in (decode(TopicKind.REPLIES, r.header) for r in log) if isinstance(each, Answer)
-    ]
-    assert answer.why is not None
-    (closed,) = answer.why.closed
+    answer, why = asked_why(pool.case, waits[1].id)
+    (closed,) = why.closed
     assert (closed.gate, closed.limit) == (Gate.BACKEND_CEILING, 6)
     assert closed.until_ms is not None
     assert 8_000 < closed.until_ms - answer.as_of_ms <= 11_200

@@ -12,8 +12,9 @@ from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import LATEST_MS, Times, Usage
+from tests.support.scheduler.asking import asked_why
 from tests.support.scheduler.case import BOOT
-from tests.support.scheduler.ceilings import REQUESTS, TOKENS, asked, live, ran, served
+from tests.support.scheduler.ceilings import REQUESTS, TOKENS, live, ran, served
 from tests.support.scheduler.pure import place
 from tests.support.scheduler.reports import held_of
 
@@ -113,9 +114,8 @@ def test_it_says_which_ceiling_and_until_when_and_estimates_by_it() -> None:
     live(case, 1)
     waits = [case.submit(), case.submit()]
     case.run(300)
-    answer = asked(case, waits[1].id)
-    assert answer.why is not None
-    (closed,) = answer.why.closed
+    answer, why = asked_why(case, waits[1].id)
+    (closed,) = why.closed
     assert isinstance(closed, Closed)
     assert (closed.gate, closed.limit) == (Gate.CEILING, 6)
     assert closed.until_ms is not None
@@ -134,9 +134,8 @@ def test_a_gate_that_opens_after_the_last_instant_that_is_told_is_told_as_that()
     live(case, 1)
     waits = case.submit()
     case.run(300)
-    answer = asked(case, waits.id)
-    assert answer.why is not None
-    assert [(each.gate, each.until_ms) for each in answer.why.closed] == [(Gate.CEILING, LATEST_MS)]
+    why = asked_why(case, waits.id)[1]
+    assert [(each.gate, each.until_ms) for each in why.closed] == [(Gate.CEILING, LATEST_MS)]
 
 
 def test_a_report_of_more_tokens_raises_what_is_charged() -> None:

@@ -8,7 +8,8 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.scheduler.core import headroom
-from tests.support.scheduler.owned_slots import end, full_of, give_back, preempted, reported, why
+from tests.support.scheduler.asking import why
+from tests.support.scheduler.owned_slots import end, full_of, give_back, preempted, reported
 
 
 def test_an_urgent_request_behind_full_slots_gets_the_slot_of_the_least_done_within_250_ms() -> None:
@@ -69,12 +70,12 @@ def test_what_was_stopped_too_often_to_get_a_free_slot_is_told_so_and_so_is_what
         reported(case, {case.commands(Run)[-1].attempt: 1} if times == 1 else {}, limit=1)
     ran = len(case.commands(Run))
     for waiting in (first.request.id, behind.id):
-        assert Closed(gate=Gate.STOPPED_OFTEN, limit=0, used=0) in why(case, waiting)
+        assert Closed(gate=Gate.STOPPED_OFTEN, limit=0, used=0) in why(case, waiting).closed
     assert len(case.commands(Run)) == ran
     monkeypatch.undo()
     case.run(300)
     assert len(case.commands(Run)) == ran + 1
-    assert Gate.STOPPED_OFTEN not in {each.gate for each in why(case, behind.id)}
+    assert Gate.STOPPED_OFTEN not in {each.gate for each in why(case, behind.id).closed}
 
 
 @pytest.mark.parametrize("percent", [0, 10])

@@ -4,20 +4,16 @@ from typing import Any
 
 import pytest
 
-from headrace.bus.messages import message_of
-from headrace.contracts.codec import decode
 from headrace.contracts.commands import Run
-from headrace.contracts.control import Query
 from headrace.contracts.explanations import Gate
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import boot_id
 from headrace.contracts.outcomes import Verdict
-from headrace.contracts.replies import Answer
-from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import Binding
+from tests.support.scheduler.asking import asked_why
 from tests.support.scheduler.limited_backends import Pool
-from tests.support.scheduler.pure import WALL, place
+from tests.support.scheduler.pure import WALL
 
 
 def refused(pool: Pool, run: Run, *, retry_after_ms: int | None = 5_000, status: int = 429) -> None:
@@ -84,15 +80,8 @@ def test_others_take_the_work_of_one_that_is_spared_and_it_says_why_where_there_
     alone = refusing()
     waits = alone.case.submit()
     alone.live(0.5)
-    query = Query(id=waits.id, nonce="n", gateway=0, why=True)
-    alone.case.world.append(message_of(place(TopicKind.CONTROL), query))
-    alone.case.run(300)
-    log = alone.case.world.logs[place(TopicKind.REPLIES)]
-    (answer,) = [
-        each for each in (decode(TopicKind.REPLIES, r.header) for r in log) if isinstance(each, Answer)
-    ]
-    assert answer.why is not None
-    (closed,) = answer.why.closed
+    answer, why = asked_why(alone.case, waits.id)
+    (closed,) = why.closed
     assert (closed.gate, closed.limit) == (Gate.BACKEND_CEILING, None)
     assert closed.until_ms is not None
     assert 3_000 < closed.until_ms - answer.as_of_ms <= 5_000
