@@ -3,6 +3,7 @@
 import msgspec
 
 from headrace.contracts.control import MoveMatching
+from headrace.scheduler.core import needed_from
 from headrace.scheduler.core.moving import Moving
 from headrace.scheduler.core.pool_state import PoolState
 from tests.simulation.mutants.bulk import over_when_it_has_begun
@@ -12,10 +13,10 @@ _TESTS = "test_moving::test_"
 
 
 def checkpoints_pass_it(patches: Patches) -> None:
-    def control_to_keep(self: PoolState) -> int:
-        return self.control_read
+    def control_to_keep(state: PoolState) -> int:
+        return state.control_read
 
-    patches.set(PoolState, "control_to_keep", control_to_keep)
+    patches.set(needed_from, "control_to_keep", control_to_keep)
 
 
 def means_newer_ones_too(patches: Patches) -> None:

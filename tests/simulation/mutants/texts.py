@@ -6,7 +6,7 @@ from msgspec import structs
 
 from headrace.inference_worker.protocol import records
 from headrace.ingest.decisions.follow_chunks import ChunkOrder, Shown
-from headrace.scheduler.core import returning
+from headrace.scheduler.core import needed_from, returning
 from headrace.scheduler.core.continuing import Continuing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.state.kept_texts import KeptTexts
@@ -28,7 +28,7 @@ _OTHERS = "test_going_on::test_each_of_two_goes_on_from_its_own_text"
 
 
 def a_needed_text_is_trimmed(patches: Patches) -> None:
-    patches.set(PoolState, "attempts_needed", PoolState.attempts_to_keep)
+    patches.set(needed_from, "attempts_needed", needed_from.attempts_to_keep)
 
 
 def an_ended_requests_text_is_kept(patches: Patches) -> None:

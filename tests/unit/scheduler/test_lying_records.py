@@ -19,7 +19,7 @@ from headrace.contracts.reports import Held, Report, Tick
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
-from headrace.scheduler.core.restoring import UnusableStateError
+from headrace.scheduler.core.same_log import UnusableStateError
 from tests.support.scheduler.case import BOOT, Case
 from tests.support.scheduler.pure import POOL, WALL, place
 

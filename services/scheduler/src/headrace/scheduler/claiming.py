@@ -27,7 +27,8 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.log_ends import BarrierDesk, BarrierSent
 from headrace.scheduler.core.pool_core import PoolCore
 from headrace.scheduler.core.pool_state import PoolState
-from headrace.scheduler.core.restoring import check_lengths, read_state, restore, too_short
+from headrace.scheduler.core.restoring import read_state, restore
+from headrace.scheduler.core.same_log import check_lengths, too_short
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.ports import PoolBus
 from headrace.scheduler.warm import Warm

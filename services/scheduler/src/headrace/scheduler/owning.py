@@ -20,6 +20,7 @@ from headrace.bus.ports import (
 from headrace.contracts.clock import Now
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_core import PoolCore
+from headrace.scheduler.core.same_log import to_compare
 from headrace.scheduler.core.step import Inputs, Outputs, Send
 from headrace.scheduler.deleting import Deleting
 from headrace.scheduler.ports import RunTracing
@@ -58,7 +59,7 @@ class Owning:
         self._still_ahead.update(record.place for record in records if record.place in requests)
         self._paused = set(self.core.state.partitions.by_place)  # as the core says in its first step
         self._reader.pause(self._paused)
-        self._further, self._compared = further, self.core.to_compare() - set(further)
+        self._further, self._compared = further, to_compare(self.core.state) - set(further)
         self._assign()
 
     def turn(self, clock_now: Now, records: list[Received]) -> Outputs:

@@ -20,7 +20,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.health import Component
 from headrace.scheduler.claiming import Claiming
 from headrace.scheduler.core.pool_core import PoolCore
-from headrace.scheduler.core.restoring import UnusableStateError
+from headrace.scheduler.core.same_log import UnusableStateError
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.core.step import Notice
 from headrace.scheduler.decisions.must_it_begin_anew import must_begin_anew

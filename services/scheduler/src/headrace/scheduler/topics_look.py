@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from headrace.bus.ports import BusError, TopicIds, TopicIdsAsked
 from headrace.contracts.clock import Now
 from headrace.contracts.durations import ms
-from headrace.scheduler.core.restoring import check_topics
+from headrace.scheduler.core.same_log import check_topics
 from headrace.scheduler.core.setting import Setting
 
 

@@ -30,6 +30,7 @@ from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.routing import Routing
+from headrace.scheduler.core.same_log import note_leader
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
 from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
 from headrace.scheduler.state.partitions import RequestPartition
@@ -61,7 +62,7 @@ class AttemptLog:
     def read(self, received: Received) -> None:
         """One record."""
         state = self._state
-        state.note_leader(received, read_to=state.attempts_read[received.partition])
+        note_leader(state, received, read_to=state.attempts_read[received.partition])
         if received.offset < state.attempts_read[received.partition]:
             return
         state.attempts_read[received.partition] = received.offset + 1

@@ -26,8 +26,9 @@ from headrace.contracts.checkpoints import (
 )
 from headrace.contracts.durations import ms
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import backend_pacing, pacing
+from headrace.scheduler.core import backend_pacing, needed_from, pacing
 from headrace.scheduler.core.pool_state import MINUTE_MS, PoolState
+from headrace.scheduler.core.same_log import attempts_leaders
 
 _KEPT_MS = ms(timedelta(hours=1))
 """Deaths of an hour ago say nothing about what runs now."""
@@ -89,7 +90,7 @@ class Checkpoints:
         state = self._state
         self.number += 1
         self._begun_ms, self.under_way = state.now.boot_ms, True
-        self._says = self._where_to_begin()
+        self._says = needed_from.needed_from(state)
         ownership = Ownership(
             epoch=state.epoch,
             owner=state.setting.owner,
@@ -103,15 +104,6 @@ class Checkpoints:
             state_id=state.setting.topic_ids.get(state.setting.place(TopicKind.STATE).topic),
         )
         return [*changed, self._message("ownership", ownership)]
-
-    def _where_to_begin(self) -> dict[Place, int]:
-        """From where on the next owner would need each log, by the checkpoint that is begun now."""
-        state, setting = self._state, self._state.setting
-        prefixes = {place: each.finished.prefix for place, each in state.partitions.by_place.items()}
-        attempts = {
-            setting.place(TopicKind.ATTEMPTS, p): offset for p, offset in state.attempts_needed().items()
-        }
-        return {**prefixes, **attempts, setting.place(TopicKind.CONTROL): state.control_to_keep()}
 
     def _changed(self) -> list[Message]:
         self._forget_old()
@@ -169,10 +161,10 @@ class Checkpoints:
         for place, offset in sorted(state.delivered.items()):
             delivered.setdefault(place.topic, {})[place.partition] = offset
         positions = Positions(
-            attempts=state.attempts_to_keep(),
-            control=state.control_to_keep(),
+            attempts=needed_from.attempts_to_keep(state),
+            control=needed_from.control_to_keep(state),
             topic_ids=dict(state.setting.topic_ids),
-            attempts_leaders=state.attempts_leaders(),
+            attempts_leaders=attempts_leaders(state),
             control_leader=state.leaders.get(state.setting.place(TopicKind.CONTROL)),
             delivered=delivered,
         )

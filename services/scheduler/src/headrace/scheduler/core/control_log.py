@@ -28,6 +28,7 @@ from headrace.scheduler.core.finding import Finding
 from headrace.scheduler.core.orders import Orders
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rerouting import Rerouting
+from headrace.scheduler.core.same_log import note_leader
 from headrace.scheduler.state.pending import PendingCancel
 from headrace.scheduler.state.tracked import Phase
 
@@ -48,7 +49,7 @@ class ControlLog:
     def read(self, received: Received) -> None:
         """One record."""
         state = self._state
-        state.note_leader(received, read_to=state.control_read)
+        note_leader(state, received, read_to=state.control_read)
         if received.offset < state.control_read:
             return
         state.control_read = received.offset + 1

@@ -24,6 +24,7 @@ from headrace.scheduler.core.finishing import Finishing
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.routing import recall
+from headrace.scheduler.core.same_log import lost_its_end
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.terminal_records import failure_of
 from headrace.scheduler.core.walking import facts_in
@@ -62,7 +63,7 @@ class Intake:
         """One record of a request topic."""
         partition = self._state.partitions.at(received)
         if not partition.note_leader(received):
-            self._state.lost_its_end(received.place, received.offset)
+            lost_its_end(self._state, received.place, received.offset)
         if received.offset < partition.next_offset:
             return
         self._tell_of_gap(partition, received)

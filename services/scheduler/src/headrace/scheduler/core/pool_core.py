@@ -5,14 +5,12 @@ gate is open; terminal records also need the lease.
 """
 
 from headrace.bus.messages import Message, Place, message_of
-from headrace.bus.ports import START, Confirmation
+from headrace.bus.ports import Confirmation
 from headrace.contracts.barriers import Barrier
 from headrace.contracts.clock import Now
-from headrace.contracts.durations import ms
 from headrace.contracts.observations import QueueState
 from headrace.contracts.policy import Policy
-from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import backend_pacing, pacing
+from headrace.scheduler.core import backend_pacing, pacing, what_to_read
 from headrace.scheduler.core.adopting import adopt
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.attempt_log import AttemptLog
@@ -48,14 +46,12 @@ from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
 from headrace.scheduler.core.telling import Telling
 from headrace.scheduler.core.ticking import Ticking, TickSent
+from headrace.scheduler.core.when_to_step import WhenToStep
 from headrace.scheduler.core.when_to_trim import WhenToTrim
 from headrace.scheduler.core.worker_log import WorkerLog
 from headrace.scheduler.decisions.when_to_retry import left_to_wait_ms
 from headrace.scheduler.state.lanes import Sent
 from headrace.scheduler.state.rerouted import PassedOn, Reroute
-
-_LONGEST_SLEEP_MS = 50
-"""Pending cancels and whatever has no instant of its own are looked at this often."""
 
 
 class PoolCore:
@@ -98,7 +94,7 @@ class PoolCore:
         self._control = self._control_log(estimating, quarantine)
         self._gate, self._when_to_trim = Gate(state, self._ticking), WhenToTrim(state)
         self._greater_epoch = GreaterEpoch(state)
-        self._unfinished = False
+        self._when_to_step = WhenToStep(state, self._ticking, self._headroom)
         folds = self._attempts, self._control, self._intake, self._workers, self._falling_back
         self._kinds, self._order = [each.read for each in folds], state.setting.taken_in()
 
@@ -115,19 +111,7 @@ class PoolCore:
 
     def positions(self) -> dict[Place, int]:
         """What to read, and from where."""
-        state, setting = self.state, self.state.setting
-        attempts = {setting.place(TopicKind.ATTEMPTS, p): at for p, at in state.attempts_read.items()}
-        requests = {place: partition.next_offset for place, partition in state.partitions.by_place.items()}
-        wires = {
-            setting.place(TopicKind.CONTROL): state.control_read,
-            setting.place(TopicKind.WORKERS): state.workers_read or START,
-        }
-        return {**attempts, **requests, **wires, **self._falling_back.places()}
-
-    def to_compare(self) -> set[Place]:
-        """Where the record before the position tells, by its leader, whether the log is still the one that was read."""
-        requests = self.state.partitions.by_place.items()
-        return {place for place, p in requests if p.knows_its_leader()} | set(self.state.leaders)
+        return what_to_read.positions(self.state, self._falling_back.places())
 
     def claim(self, now: Now) -> list[Message]:
         """The checkpoint that claims the pool; step only once it is committed."""
@@ -170,15 +154,14 @@ class PoolCore:
     def step(self, inputs: Inputs, now: Now) -> Outputs:
         """Take in what happened; say what is to be done."""
         state = self.state
-        state.now, state.out, self._unfinished = now, Outputs(), False
+        state.now, state.out = now, Outputs()
         self._take_in(inputs)
         self._reconciling.give_up_missing()
         self._gate.turn()
         self._releasing.wake_delayed()
         self._greater_epoch.turn()
-        if not self._greater_epoch.seen:
-            self._act()
-        self._keep_up()
+        unfinished = not self._greater_epoch.seen and self._act()
+        self._keep_up(unfinished=unfinished)
         return state.out
 
     def _take_in(self, inputs: Inputs) -> None:
@@ -213,30 +196,31 @@ class PoolCore:
         elif isinstance(token, BarrierSent):
             self.state.barriers.confirmed(token, confirmation, self.state.now.boot_ms)
 
-    def _act(self) -> None:
-        """What only an owner past the gate may do."""
+    def _act(self) -> bool:
+        """What only an owner past the gate may do; whether there is more of it at once."""
         if not self.state.open:
-            return
+            return False
         if self.state.moving is not None:
             self._leaving.begin(self.state.moving.to)
         if self._leaving.under_way:
             if self._checkpoints.in_charge:
                 self._endings.pump(begin=False)
-            return
+            return False
         for ceilings in (self.state.ceilings, self.state.backend_ceilings):
             ceilings.turn(self.state.now.boot_ms)
         self._releasing.expire()
         self._falling_back.turn()
         self._control.turn()
         self._when_to_trim.due()
-        self._unfinished = self._releasing.release()
+        unfinished = self._releasing.release()
         self._forecasting.turn()
         self._spilling.turn()
         if self._checkpoints.in_charge:
             self._endings.pump()
             self.rerouting.turn()
+        return unfinished
 
-    def _keep_up(self) -> None:
+    def _keep_up(self, *, unfinished: bool) -> None:
         """What an owner does from its claim on."""
         state = self.state
         self._workers.fence()
@@ -249,38 +233,18 @@ class PoolCore:
         else:
             state.out.checkpoint = self._checkpoints.due()
         self._ask_for_ends()
-        self._decide_pauses()
-        state.out.busy = self._endings.waiting or self._checkpoints.under_way or self._leaving.under_way
-        state.out.busy |= state.ends.waiting or state.barriers.waiting or self._spilling.under_way
-        state.out.busy |= self._control.under_way or self.rerouting.under_way or self._continuing.under_way
-        state.out.wake_ms = self._wake_ms()
+        state.out.paused = what_to_read.paused(state)
+        state.out.busy = self._is_busy()
+        state.out.wake_ms = state.now.boot_ms if unfinished else self._when_to_step.wake_ms()
+
+    def _is_busy(self) -> bool:
+        """Whether something is under way whose confirmation or answer is looked for soon."""
+        busy = self._endings.waiting or self._checkpoints.under_way or self._leaving.under_way
+        busy |= self.state.ends.waiting or self.state.barriers.waiting or self._spilling.under_way
+        return busy or self._control.under_way or self.rerouting.under_way or self._continuing.under_way
 
     def _ask_for_ends(self) -> None:
         state = self.state
         state.out.ask_ends = state.ends.ask()
         for due in state.barriers.due(state.now.boot_ms):
             state.send(message_of(due.place, Barrier()), due)
-
-    def _decide_pauses(self) -> None:
-        """What opens the gate must not stand behind a backlog of requests, so none is read before it is open."""
-        state = self.state
-        resume_ms = ms(state.setting.timings.resume)
-        for place, partition in state.partitions.by_place.items():
-            spilled = state.spilled.count_of(place)
-            if partition.paused or partition.records or spilled:
-                partition.decide(state.setting.window, state.now.boot_ms, resume_ms, spilled)
-        state.out.paused = state.partitions.paused() if state.open else set(state.partitions.by_place)
-
-    def _wake_ms(self) -> int:
-        """The next instant (ms since boot) at which something is due by itself. What is overdue waits for the gate."""
-        now = self.state.now
-        if self._unfinished:
-            return now.boot_ms
-        expiry_ms, retry_ms = self.state.expiries.next_ms(), self.state.delays.next_ms()
-        spilled_ms = self.state.spilled.next_ms()
-        waits = [0 if each is None else each - now.wall_ms for each in (expiry_ms, spilled_ms)]
-        waits += [0 if retry_ms is None else retry_ms - now.boot_ms, self._ticking.next_ms - now.boot_ms]
-        ceilings = self.state.ceilings, self.state.backend_ceilings
-        opens_ms = [self._headroom.next_ms, *(each.next_ms for each in ceilings)]
-        waits += [each - now.boot_ms for each in opens_ms if each is not None]
-        return now.boot_ms + min([_LONGEST_SLEEP_MS, *(wait for wait in waits if wait > 0)])

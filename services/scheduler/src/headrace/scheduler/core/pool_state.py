@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from headrace.bus.messages import Message, Place, Received
+from headrace.bus.messages import Message, Place
 from headrace.contracts.checkpoints import Retrying
 from headrace.contracts.clock import Now
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.kept_text import KeptText
-from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.log_ends import BarrierDesk, EndsDesk
@@ -174,21 +173,6 @@ class PoolState:
             ages={tier: Timed(_age_of) for tier in setting.policy.tiers},
         )
 
-    def attempts_to_keep(self) -> dict[int, int]:
-        """The positions in `attempts` that a checkpoint may say: before what isn't buried yet."""
-        attempts, topic = dict(self.attempts_read), self.setting.place(TopicKind.ATTEMPTS).topic
-        for origin in self.unburied:
-            if origin.topic == topic:
-                attempts[origin.partition] = min(attempts[origin.partition], origin.offset)
-        return attempts
-
-    def attempts_needed(self) -> dict[int, int]:
-        """The first positions in `attempts` at which something stands that is needed: also texts that were read long ago."""
-        needed = self.attempts_to_keep()
-        for at in self.texts.places():
-            needed[at.partition] = min(needed.get(at.partition, at.offset), at.offset)
-        return needed
-
     def text_of(self, request_id: str) -> KeptText | None:
         """What is told of the text that its next attempt goes on from; None: it begins anew."""
         if self.texts.of(request_id) is None:
@@ -207,41 +191,6 @@ class PoolState:
         if self.texts.drop(request_id) and known is not None:
             self.retrying[request_id] = structs.replace(known, text=None, text_at=None)
             self.dirty.add(f"retrying/{request_id}")
-
-    def lost_its_end(self, place: Place, offset: int) -> None:
-        """Stop: the log isn't the one that the checkpoint speaks of."""
-        self.out.stop = (
-            f"{place.topic}/{place.partition} lost records from offset {offset} on and has grown anew, so the checkpoint "
-            "speaks of records that are gone: bring the old log back, or delete all topics of this pool and make them anew"
-        )
-
-    def note_leader(self, received: Received, *, read_to: int) -> None:
-        """Remember under which leader a record of `attempts` or `control` was written; one that was read before can't have
-        got a later leader, unless the log lost its end and grew anew.
-        """
-        epoch, place = received.leader_epoch, received.place
-        if epoch is None:
-            return
-        known = self.leaders.get(place)
-        if known is not None and received.offset < read_to and epoch > known:
-            self.lost_its_end(place, received.offset)
-        elif known is None or epoch > known:
-            self.leaders[place] = epoch
-
-    def attempts_leaders(self) -> dict[int, int]:
-        """By partition of `attempts`: the leader epoch of the newest record read."""
-        topic = self.setting.place(TopicKind.ATTEMPTS).topic
-        return {place.partition: epoch for place, epoch in self.leaders.items() if place.topic == topic}
-
-    def control_to_keep(self) -> int:
-        """The position in `control` that a checkpoint may say: before what isn't obeyed or buried yet."""
-        place = self.setting.place(TopicKind.CONTROL)
-        firsts = [each.first_offset for each in (self.cancels, self.bulk_cancels, self.bulk_moves)]
-        kept = [first for first in firsts if first is not None]
-        kept += [drain.offset for drain in self.drains.values()] + list(self.passed_on)
-        kept += [origin.offset for origin in self.unburied if origin.topic == place.topic]
-        kept += [] if self.moving is None else [self.moving.offset]
-        return min([self.control_read, *kept])
 
     def settles(self, attempt: AttemptId) -> bool:
         """Whether this attempt is to be booked now: once, whoever owns the pool when its outcome is read again."""

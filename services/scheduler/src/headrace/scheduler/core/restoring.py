@@ -3,7 +3,7 @@
 Invariant: the epoch is 1 + the greatest in `state`; what is in flight isn't known yet and comes from workers' reports.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import assert_never
 
 from headrace.bus.messages import Place, Received
@@ -30,44 +30,12 @@ from headrace.contracts.deaths import Death
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.core.same_log import UnusableStateError, check_topics
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.state.frozen import Hold
 from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.recent import PIECE
 from headrace.scheduler.state.rerouted import Reroute
-
-_WAYS_OUT = "bring the old log back, or delete all topics of this pool and make them anew"
-
-
-class UnusableStateError(Exception):
-    """The checkpoints can't be used; the message says why and what to do."""
-
-
-def check_topics(known: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """Both map topics to their ids. Raises UnusableStateError when one was deleted and made anew."""
-    for topic, topic_id in found.items():
-        if known.get(topic, topic_id) != topic_id:
-            raise UnusableStateError(
-                f"the topic {topic} was deleted and made anew, so the checkpoint's offsets mean nothing in it: {_WAYS_OUT}"
-            )
-
-
-def too_short(state: PoolState, ends: Mapping[Place, int]) -> dict[Place, int]:
-    """The logs that end before what the checkpoint knows of them, and up to where it knows them."""
-    setting = state.setting
-    needed = {place: partition.finished.end for place, partition in state.partitions.by_place.items()}
-    needed |= {setting.place(TopicKind.ATTEMPTS, p): at for p, at in state.attempts_read.items()}
-    needed[setting.place(TopicKind.CONTROL)] = state.control_read
-    return {place: needed[place] for place, end in ends.items() if end < needed.get(place, 0)}
-
-
-def check_lengths(state: PoolState, ends: Mapping[Place, int]) -> None:
-    """Raises UnusableStateError when a log ends before what the checkpoint knows of it."""
-    for place, needed in too_short(state, ends).items():
-        raise UnusableStateError(
-            f"{place.topic}/{place.partition} ends at offset {ends[place]}, but the checkpoint knows it up to {needed}: "
-            f"the log lost records that were acknowledged; {_WAYS_OUT}"
-        )
 
 
 def read_state(received: Iterable[Received]) -> list[StateRecord]:
