@@ -15,9 +15,8 @@ from headrace.contracts.outcomes import Verdict
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Selection, Stage
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import bulk_cancelling, carrying_out
+from headrace.scheduler.core import bulk_cancelling, carrying_out, needed_from
 from headrace.scheduler.core.counted import Counted
-from headrace.scheduler.core.needed_from import control_to_keep
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.flood import Flood
 from tests.support.scheduler.orders import ends_now
@@ -99,10 +98,10 @@ def test_no_checkpoint_passes_the_order_before_all_that_it_means_has_its_end_in_
     case.world.out_until[results] = case.world.now_ms + 3_000
     stands = cancel(case)
     case.run(2_500)
-    assert control_to_keep(case.core.state) == stands
+    assert needed_from.control_to_keep(case.core.state) == stands
     case.run(4_000)
     assert ended(case) == ids(meant)
-    assert control_to_keep(case.core.state) == case.core.state.control_read > stands
+    assert needed_from.control_to_keep(case.core.state) == case.core.state.control_read > stands
 
 
 def test_a_successor_reads_the_order_again_ends_the_rest_and_nothing_newer() -> None:
@@ -150,7 +149,7 @@ def test_what_stands_unread_in_the_log_is_ended_when_it_is_read_and_never_runs()
     case.owner.stalled[where] = case.world.now_ms + 3_000
     stands = cancel(case)
     case.run(2_500)
-    assert control_to_keep(case.core.state) == stands
+    assert needed_from.control_to_keep(case.core.state) == stands
     case.run(2_500)
     assert ended(case) == {record.id}
     assert case.commands(Run) == []
@@ -166,7 +165,7 @@ def test_an_order_that_waits_for_a_log_holds_up_no_other() -> None:
     cancel(case, tier="interactive")
     case.run(2_500)
     assert ended(case) == {read.id}
-    assert control_to_keep(case.core.state) == first
+    assert needed_from.control_to_keep(case.core.state) == first
     case.run(4_000)
     assert ended(case) == {read.id, unread.id}
 

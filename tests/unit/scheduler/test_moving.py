@@ -14,8 +14,7 @@ from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Find, Found, Selection
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core import carrying_out, rerouting
-from headrace.scheduler.core.needed_from import control_to_keep
+from headrace.scheduler.core import carrying_out, needed_from, rerouting
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from tests.support.scheduler.pure import NAMES
@@ -77,7 +76,7 @@ def test_all_that_wait_and_fit_go_and_what_came_later_stays() -> None:
     assert all(each.id in state_of(pools).tracked for each in (other, later))
     assert asked(pools).may_go == 2
     assert not state_of(pools).bulk_moves
-    assert control_to_keep(state_of(pools)) == len(pools.world.logs[control()])
+    assert needed_from.control_to_keep(state_of(pools)) == len(pools.world.logs[control()])
 
 
 def test_an_owner_that_dies_at_any_step_moves_all_of_them_and_nothing_twice() -> None:
@@ -111,7 +110,7 @@ def test_an_order_waits_for_what_stands_unread_and_for_room() -> None:
         meant = [pools.submit() for _ in range(7)]
         stands = move(pools)
         pools.run(2_000)
-        assert control_to_keep(state_of(pools)) == stands
+        assert needed_from.control_to_keep(state_of(pools)) == stands
         pools.run(10_000)
         assert ended_away(pools) == ids(meant)
         assert not state_of(pools).bulk_moves

@@ -11,7 +11,7 @@ from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.requests import MOST_HOPS
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.needed_from import control_to_keep
+from headrace.scheduler.core import needed_from
 from headrace.scheduler.decisions.may_reroute import may_follow
 from headrace.scheduler.state.on_its_way import OnItsWay
 from headrace.scheduler.state.rerouted import PassedOn
@@ -87,7 +87,9 @@ def test_a_cancel_whose_pool_has_no_log_any_more_is_given_up_and_that_is_said_on
     pools.run(12_000)
     assert not core.state.passed_on
     assert len(notices(pools)) == 1
-    assert control_to_keep(core.state) == core.state.control_read, "the log may be trimmed behind them"
+    assert needed_from.control_to_keep(core.state) == core.state.control_read, (
+        "the log may be trimmed behind them"
+    )
 
 
 def test_a_queue_of_our_own_that_is_full_gives_no_cancel_up() -> None:

@@ -7,7 +7,7 @@ from headrace.bus.messages import Place, Received, message_of
 from headrace.contracts.control import CancelRequest
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.topics import TopicKind
-from headrace.scheduler.core.needed_from import control_to_keep
+from headrace.scheduler.core import needed_from
 from headrace.scheduler.state.pending import Cancels, PendingCancel
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import WALL, place
@@ -95,8 +95,8 @@ def test_a_cancel_of_what_nobody_has_read_waits_without_being_looked_at_and_is_o
 
     assert len(state.cancels) == 1
     assert state.cancels.to_look_at(read) == []
-    assert control_to_keep(state) == before, "a successor reads it again"
+    assert needed_from.control_to_keep(state) == before, "a successor reads it again"
     case.run(2_000)
     assert [(one, status) for one, status, _ in case.results()] == [(record.id, Status.CANCELLED)]
     assert not state.cancels
-    assert control_to_keep(state) == before + 1
+    assert needed_from.control_to_keep(state) == before + 1
