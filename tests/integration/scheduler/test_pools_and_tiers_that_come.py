@@ -68,3 +68,29 @@ def test_a_pool_that_comes_is_owned_and_one_that_goes_stays_so_to_its_end(pool: 
     big.close()
     owners.close()
     worker.close()
+
+
+def test_what_runs_of_a_tier_that_went_takes_its_slot_under_a_scheduler_that_starts_without_it(
+    pool: Pool,
+) -> None:
+    worker, owners = LiveWorker(pool), Ownerships(pool)
+    one = pool.scheduler("one")
+    turn_until(pool, [one.turn, worker.turn], lambda: owners.open_by("one"))
+    worker.holding = True
+    ids = pool.submit(3, tier="interactive")
+    turn_until(pool, [one.turn, worker.turn], lambda: sum(worker.ran.values()) == 3)
+    one.stop()
+    pool.policy = replace(pool.policy, tiers={"batch": pool.policy.tiers["batch"]})
+    two = pool.scheduler("two")
+    ids += pool.submit(5)
+    turns = [two.turn, worker.turn]
+    turn_until(pool, turns, lambda: owners.open_by("two") and sum(worker.ran.values()) >= worker.limit)
+    seen = len(owners.all())
+    turn_until(pool, turns, lambda: len(owners.all()) >= seen + 3)
+    assert sum(worker.ran.values()) == worker.limit, "a second later, too"
+    worker.holding = False
+    turn_until(pool, turns, lambda: len({r.id for r in pool.results_read()}) == len(ids))
+    assert worker.ran == Counter(ids)
+    two.stop()
+    owners.close()
+    worker.close()

@@ -3,6 +3,7 @@
 from headrace.contracts.policy import Policy
 from headrace.scheduler import pool_loop, service
 from headrace.scheduler.core.attempt_log import AttemptLog
+from headrace.scheduler.core.holding import Holding
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 
@@ -23,6 +24,10 @@ def what_goes_is_dropped(patches: Patches) -> None:
 
 def what_ends_in_a_tier_that_went_is_forgotten(patches: Patches) -> None:
     patches.set(AttemptLog, "_note_unserved", lambda _self, _record: None)
+
+
+def what_runs_of_a_tier_that_went_isnt_counted(patches: Patches) -> None:
+    patches.set(Holding, "_holds_besides", lambda _self, _report: None)
 
 
 _ANEW = "test_policies_that_begin_anew::test_an_owner_takes_its_pool_over_anew_for_a_tier_that_comes_and_keeps_one_that_goes"
@@ -50,5 +55,11 @@ POLICIES = (
         "nothing that has ended runs again",
         what_ends_in_a_tier_that_went_is_forgotten,
         "test_policies_that_begin_anew::test_what_ends_in_a_tier_that_a_new_owner_doesnt_serve_isnt_run_again",
+    ),
+    Mutant(
+        "what runs of a tier that went isn't counted",
+        "a backend is sent no more than it may hold",
+        what_runs_of_a_tier_that_went_isnt_counted,
+        "test_policies_that_begin_anew::test_what_runs_of_a_tier_that_went_takes_its_slot_until_it_ends",
     ),
 )

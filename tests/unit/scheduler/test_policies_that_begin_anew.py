@@ -15,7 +15,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy, TierPolicy, policy_from
 from headrace.contracts.policy_changes import with_what_went
-from headrace.contracts.reports import Held
+from headrace.contracts.reports import Gauges, Held
 from headrace.contracts.topics import TopicKind, TopicNames, required_topics
 from headrace.scheduler.decisions.must_it_begin_anew import must_begin_anew
 from headrace.scheduler.settings import SchedulerSettings
@@ -113,8 +113,8 @@ def test_a_replica_of_named_pools_takes_what_comes_after_one_of_them_went() -> N
     }
 
 
-def owned_anew(case: Case, made: Policy, held: tuple[Held, ...]) -> None:
-    """The owner dies, and another comes by this policy; the worker holds these."""
+def owned_anew(case: Case, made: Policy, held: tuple[Held, ...], **more: Any) -> None:
+    """The owner dies, and another comes by this policy; the worker holds these. `more`: what else it reports."""
     setting = replace_in(case.owner.setting, policy=made)
     case.owner.crash()
     case.owner = SimScheduler(case.world, 0)
@@ -122,7 +122,7 @@ def owned_anew(case: Case, made: Policy, held: tuple[Held, ...]) -> None:
     for _ in range(16):
         case.run(500)
         if case.owner.core is not None:
-            case.report(epoch=case.core.state.epoch, held=held)
+            case.report(epoch=case.core.state.epoch, held=held, **more)
     assert case.core.state.open
 
 
@@ -154,3 +154,62 @@ def test_what_ends_in_a_tier_that_a_new_owner_doesnt_serve_isnt_run_again() -> N
 
 def test_what_fails_there_runs_again_once_its_tier_is_back() -> None:
     assert runs_of_a_tier_that_went(Verdict.RETRY_AT, None) > 1
+
+
+def case_of_a_tier_that_went(**more: Any) -> tuple[Case, Held]:
+    """A new owner doesn't know the tier of the one attempt that its worker holds. `more`: what else the worker reports."""
+    both = policy()
+    case = Case(both)
+    case.run()
+    case.report(**more)
+    case.run(100)
+    case.submit(into="interactive")
+    case.run(1_500)
+    [run] = case.commands(Run)
+    held = held_of(run)
+    case.report(held=(held,), **more)
+    owned_anew(case, replace(both, tiers={"batch": both.tiers["batch"]}), (held,), **more)
+    return case, held
+
+
+def let_run(case: Case) -> int:
+    """How many attempts the present owner has let run."""
+    return sum(run.attempt.epoch == case.core.state.epoch for run in case.commands(Run))
+
+
+def test_what_runs_of_a_tier_that_went_takes_its_slot_until_it_ends() -> None:
+    case, held = case_of_a_tier_that_went(limit=3)
+    for _ in range(5):
+        case.submit()
+    case.run(1_500)
+    assert let_run(case) == 2, "three fit, and one runs"
+    assert case.core.fleet.held == 3
+    mine = tuple(held_of(run) for run in case.commands(Run) if run.attempt.epoch == 2)
+    case.report(epoch=2, limit=3, held=(held, *mine))
+    case.run(1_500)
+    assert let_run(case) == 2
+    case.report(epoch=2, limit=3, held=mine)
+    case.run(1_500)
+    assert let_run(case) == 3, "it has ended"
+
+
+def test_what_runs_of_a_tier_that_went_takes_its_part_of_the_cache() -> None:
+    for so_far, released in ((0, 2), (300, 1)):
+        case, held = case_of_a_tier_that_went(limit=8, gauges=Gauges(sample=1, waiting=0, kv_tokens=900))
+        grown = replace(held, tokens=so_far)
+        case.report(epoch=2, limit=8, held=(grown,), gauges=Gauges(sample=2, waiting=0, kv_tokens=900))
+        for _ in range(5):
+            case.submit(prompt_tokens=400)
+        case.run(1_500)
+        assert let_run(case) == released
+
+
+def test_beside_a_suspect_of_a_tier_that_went_nothing_runs() -> None:
+    case, held = case_of_a_tier_that_went()
+    case.report(epoch=2, held=(replace(held, trial=1),))
+    case.submit()
+    case.run(1_500)
+    assert let_run(case) == 0, "who would die with it would be suspected, too"
+    case.report(epoch=2)
+    case.run(1_500)
+    assert let_run(case) == 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.reports import Report
+from headrace.contracts.reports import Held, Report
 from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.outcome import Outcome
@@ -36,18 +36,21 @@ class Holding:
 
     def reported(self, report: Report) -> None:
         """A worker that has answered this owner said what it holds, and what its engine's metrics say."""
+        self._holds_besides(report)
         limits, boot_ms = self._limits_of(report), self._state.now.boot_ms
         limits.heard(report.gauges, boot_ms)
-        held = self._state.held.of_boot(report.boot)
+        held, besides = self._state.held.of_boot(report.boot), self._state.held.besides(report.boot)
         if limits.gauges is not None:
+            for told in besides:
+                limits.loads.put(told.id, self._load_unread(told.before + told.tokens, told.charge))
             for each in held:
                 limits.loads.put(each.id, self._load_of(each, limits))
         limits.look(
             ceiling=report.limit,
-            in_flight=len(held),
+            in_flight=self._state.held.count_of(report.boot),
             own_waiting=sum(self._is_late(each, limits) for each in held),
             peak=0 if limits.kv_tokens is None else limits.loads.peak,
-            held_tokens=self._held_tokens(held, limits),
+            held_tokens=self._held_tokens(held, besides, limits),
             boot_ms=boot_ms,
         )
 
@@ -106,6 +109,15 @@ class Holding:
         live = self._state.workers.live.values()
         return tuple(self._figures_of(worker) for worker in live)
 
+    def _holds_besides(self, report: Report) -> None:
+        """What it holds of tiers that are no longer in the policy takes its room until a report lacks it."""
+        state, limits = self._state, self._state.limits.get(report.boot)
+        if limits is not None:
+            for ended in state.held.besides(report.boot):
+                limits.loads.drop(ended.id)
+        besides = (each for each in report.held if state.partitions.of(each.origin) is None)
+        state.held.holds_besides(report.boot, tuple(besides))
+
     def _limits_of(self, report: Report) -> BackendLimits:
         known = self._state.limits.get(report.boot)
         if known is None:
@@ -114,13 +126,15 @@ class Holding:
             self._state.limits[report.boot] = known
         return known
 
-    def _held_tokens(self, held: list[HeldAttempt], limits: BackendLimits) -> int:
+    def _held_tokens(self, held: list[HeldAttempt], besides: tuple[Held, ...], limits: BackendLimits) -> int:
         """What should be in its cache. Beside a size that is told, only what has its first token: until then a long prompt is
         computed for seconds.
         """
         if limits.gauges is None or limits.gauges.kv_tokens is None:
             return limits.loads.so_far
-        return sum(self._load_of(each, limits).so_far for each in held if each.tokens)
+        there = [self._load_unread(told.before + told.tokens, told.charge) for told in besides if told.tokens]
+        there += [self._load_of(each, limits) for each in held if each.tokens]
+        return sum(load.so_far for load in there)
 
     def _took(self, outcome: Outcome, limits: BackendLimits, began_ms: int, ended_ms: int) -> None:
         record, tracked = outcome.record, outcome.tracked
@@ -142,14 +156,15 @@ class Holding:
         """As far as it is told; an answer that isn't streamed is taken to be as far as others are after so long."""
         tracked = self._state.tracked.get(held.id)
         if tracked is None:
-            return Load(
-                held.said + held.tokens + held.charge // max(1, self._state.setting.pool_policy.cost.prompt),
-                0,
-            )
+            return self._load_unread(held.said + held.tokens, held.charge)
         tokens, token_us = held.tokens, limits.latencies.token_us
         if not tokens and held.running and not tracked.record.stream and token_us:
             tokens = (self._state.now.boot_ms - held.since_ms) * 1000 // token_us
         return self._load(tracked, held.said + tokens)
+
+    def _load_unread(self, said: int, charge: int) -> Load:
+        """Of one whose request isn't read: no more was charged for its prompt than this."""
+        return Load(said + charge // max(1, self._state.setting.pool_policy.cost.prompt), 0)
 
     def _load(self, tracked: Tracked, tokens: int) -> Load:
         record, length = tracked.record, self._estimating.length_of(tracked.record)

@@ -143,8 +143,8 @@ class PoolCore:
     def fleet(self) -> Fleet:
         """Who serves the pool now."""
         live = self.state.workers.live.values()
-        slots, held = sum(worker.report.limit for worker in live), len(self.state.held)
-        return Fleet(len(live), slots, held, self.state.ceilings.pool_is_closed)
+        slots = sum(worker.report.limit for worker in live)
+        return Fleet(len(live), slots, self.state.held.in_all, self.state.ceilings.pool_is_closed)
 
     @property
     def at_work(self) -> bool:

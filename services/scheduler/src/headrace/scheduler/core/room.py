@@ -15,10 +15,10 @@ def is_ready(state: PoolState, worker: Worker) -> bool:
 
 
 def room_at(state: PoolState, worker: Worker, *, held: int | None = None) -> int:
-    """The attempts that a worker may be given now; with `held`, if it held only so many. While its backend has been given
-    what it takes in a minute, none.
+    """The attempts that a worker may be given now; with `held`, if it held only so many. None, while its backend has been
+    given what it takes in a minute, or tries a suspect of a tier that was taken out of the policy.
     """
-    if backend_pacing.is_closed(state, worker):
+    if backend_pacing.is_closed(state, worker) or any(told.trial for told in state.held.besides(worker.boot)):
         return 0
     report, limits = worker.report, state.limits.get(worker.boot)
     return room_of(

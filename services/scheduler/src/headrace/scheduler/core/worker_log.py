@@ -145,6 +145,7 @@ class WorkerLog:
     def _bury(self, worker: Worker, *, harmless: bool = False) -> None:
         self._state.workers.bury(worker, harmless=harmless)
         self._holding.forget(worker.boot)
+        self._state.held.holds_besides(worker.boot, ())
         self._reconciling.lost_with(worker, harmless=harmless)
 
     def _answer_grave(self, report: Report) -> None:

@@ -1,6 +1,7 @@
 """Attempts in workers' hands, or on the way there. Used by the core.
 
-Invariant: at most one attempt of a request is held; its absence means nothing before its command's place is known.
+Invariant: at most one attempt of a request is held; its absence means nothing before its command's place is known. What
+is held besides takes room at its backend, and is in no counter and no queue.
 """
 
 from collections import Counter, defaultdict
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from headrace.contracts.ids import AttemptId
+from headrace.contracts.reports import Held
 from headrace.contracts.values import Origin
 
 
@@ -77,12 +79,15 @@ class HeldAttempt(Struct, eq=False):
 
 
 class HeldAttempts:
-    """Held attempts by request and by boot."""
+    """Held attempts by request and by boot. What a boot holds besides is of tiers or partitions that were taken out of the
+    policy: another owner released it, and the boot's last report tells of it.
+    """
 
     def __init__(self) -> None:
         self._by_id: dict[str, HeldAttempt] = {}
         self._by_boot: defaultdict[str, dict[str, HeldAttempt]] = defaultdict(dict)
         self._of_tier: Counter[str] = Counter()
+        self._besides: dict[str, tuple[Held, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -92,12 +97,28 @@ class HeldAttempts:
         return self._by_id.get(request_id)
 
     def of_boot(self, boot: str) -> list[HeldAttempt]:
-        """All that a boot holds."""
+        """All that a boot holds, but for what it holds besides."""
         return list(self._by_boot[boot].values()) if boot in self._by_boot else []
 
     def count_of(self, boot: str) -> int:
-        """How many a boot holds."""
-        return len(self._by_boot[boot]) if boot in self._by_boot else 0
+        """How many a boot holds, in all."""
+        return (len(self._by_boot[boot]) if boot in self._by_boot else 0) + len(self._besides.get(boot, ()))
+
+    @property
+    def in_all(self) -> int:
+        """How many all boots hold, besides included."""
+        return len(self._by_id) + sum(map(len, self._besides.values()))
+
+    def besides(self, boot: str) -> tuple[Held, ...]:
+        """What a boot holds besides."""
+        return self._besides.get(boot, ())
+
+    def holds_besides(self, boot: str, held: tuple[Held, ...]) -> None:
+        """A boot holds this besides, and nothing else."""
+        if held:
+            self._besides[boot] = held
+        else:
+            self._besides.pop(boot, None)
 
     def count_of_tier(self, tier: str) -> int:
         """How many attempts of a tier are held."""
