@@ -58,7 +58,7 @@ def a_barrier_counts_for_what_is_wanted_while_it_is_under_way(patches: Patches) 
 
     def want(self: BarrierDesk, place: Any, tell: Any) -> None:
         if place in self._sent:
-            self._sent[place].append(tell)
+            self._sent[place].tell.append(tell)
         else:
             right(self, place, tell)
 

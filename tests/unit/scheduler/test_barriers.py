@@ -13,9 +13,9 @@ from tests.support.scheduler.pure import place
 ONE, TWO = Place("t", 0), Place("t", 1)
 
 
-def sent(place: Place, offset: int | None) -> Confirmation:
+def answered(barrier: BarrierSent, offset: int | None) -> Confirmation:
     error = None if offset is not None else DeliveryUnknownError("no answer")
-    return Confirmation(BarrierSent(place), place, offset, error)
+    return Confirmation(barrier, barrier.place, offset, error)
 
 
 def test_one_barrier_serves_all_who_wanted_it_before_it_was_sent_and_nobody_else() -> None:
@@ -23,15 +23,16 @@ def test_one_barrier_serves_all_who_wanted_it_before_it_was_sent_and_nobody_else
     desk.want(ONE, lambda offset: told.append(("a", offset)))
     desk.want(ONE, lambda offset: told.append(("b", offset)))
     desk.want(TWO, lambda offset: told.append(("c", offset)))
-    assert desk.due(0) == [BarrierSent(ONE), BarrierSent(TWO)]
+    one, two = desk.due(0)
+    assert (one.place, two.place) == (ONE, TWO)
     desk.want(ONE, lambda offset: told.append(("late", offset)))
     assert desk.due(0) == [], "one at a time in each log"
-    desk.confirmed(BarrierSent(ONE), sent(ONE, 5), 0)
+    desk.confirmed(one, answered(one, 5), 0)
     assert told == [("a", 5), ("b", 5)]
     assert not desk.idle
-    assert desk.due(0) == [BarrierSent(ONE)]
-    desk.confirmed(BarrierSent(ONE), sent(ONE, 6), 0)
-    desk.confirmed(BarrierSent(TWO), sent(TWO, 9), 0)
+    [late] = desk.due(0)
+    desk.confirmed(late, answered(late, 6), 0)
+    desk.confirmed(two, answered(two, 9), 0)
     assert told[2:] == [("late", 6), ("c", 9)]
     assert desk.idle
 
@@ -39,15 +40,28 @@ def test_one_barrier_serves_all_who_wanted_it_before_it_was_sent_and_nobody_else
 def test_one_that_may_be_lost_is_sent_again_after_a_while_for_all_who_wait() -> None:
     desk, told = BarrierDesk(), list[int]()
     desk.want(ONE, told.append)
-    desk.due(0)
+    [first] = desk.due(0)
     desk.want(ONE, told.append)
-    desk.confirmed(BarrierSent(ONE), sent(ONE, None), 1_000)
+    desk.confirmed(first, answered(first, None), 1_000)
     assert desk.due(1_000) == []
-    assert desk.due(1_200) == [BarrierSent(ONE)]
-    desk.confirmed(BarrierSent(ONE), sent(ONE, 7), 1_300)
+    assert not desk.waiting
+    [again] = desk.due(1_200)
+    assert again.place == ONE
+    desk.confirmed(again, answered(again, 7), 1_300)
     assert told == [7, 7]
     assert desk.idle
     assert desk.due(1_300) == []
+
+
+def test_a_confirmation_of_another_desks_barrier_tells_nobody() -> None:
+    desk, other, told = BarrierDesk(), BarrierDesk(), list[int]()
+    for each in (desk, other):
+        each.want(ONE, told.append)
+    [own], [strange] = desk.due(0), other.due(0)
+    desk.confirmed(strange, answered(strange, 3), 0)
+    assert told == []
+    desk.confirmed(own, answered(own, 4), 0)
+    assert told == [4]
 
 
 class CaseOfOldEnds(Case):

@@ -17,8 +17,8 @@ from headrace.scheduler.state.standing_orders import Selects, StandingOrder, Sta
 
 _LOOKS, _AT_ONCE = 5, 100
 """Pieces of a pass in one step, and requests in a piece: looking costs microseconds."""
-_AGAIN_MS = 200
-"""Between two passes."""
+_PAUSE_MS = 200
+"""Between two passes: what is left runs, or is on its way, and ends by itself."""
 
 S = TypeVar("S", bound=StandingOrder[Selects])
 
@@ -90,7 +90,7 @@ class CarryingOut(Generic[S]):
         self._walk = None
         if self._left or not self._whole:
             self._standing.put_last(order)
-            self._not_before_ms = self._state.now.boot_ms + _AGAIN_MS
+            self._not_before_ms = self._state.now.boot_ms + _PAUSE_MS
             return None
         self._standing.drop(order)
         return order

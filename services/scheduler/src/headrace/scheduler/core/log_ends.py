@@ -7,12 +7,11 @@ and the offset of the one that is acknowledged counts.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.bus.messages import Place
 from headrace.bus.ports import Confirmation
-
-_AGAIN_MS = 200
+from headrace.scheduler.state.on_its_way import OnItsWay
 
 
 class EndsDesk:
@@ -45,11 +44,12 @@ class EndsDesk:
         return bool(self._asked)
 
 
-@dataclass(frozen=True, slots=True)
-class BarrierSent:
-    """The token of a barrier."""
+@dataclass(slots=True, eq=False)
+class BarrierSent(OnItsWay):
+    """A barrier, and the token of its confirmation. `tell`: whom its offset is for; who comes later waits for the next."""
 
     place: Place
+    tell: list[Callable[[int], None]] = field(default_factory=list)
 
 
 class BarrierDesk:
@@ -57,8 +57,7 @@ class BarrierDesk:
 
     def __init__(self) -> None:
         self._wanted: dict[Place, list[Callable[[int], None]]] = {}
-        self._sent: dict[Place, list[Callable[[int], None]]] = {}
-        self._not_before: dict[Place, int] = {}
+        self._sent: dict[Place, BarrierSent] = {}
 
     def want(self, place: Place, tell: Callable[[int], None]) -> None:
         """Call `tell` with an offset before which all stands that was acknowledged until now."""
@@ -66,25 +65,21 @@ class BarrierDesk:
 
     def due(self, boot_ms: int) -> list[BarrierSent]:
         """The barriers to send now."""
-        free = [
-            place
-            for place in self._wanted
-            if place not in self._sent and self._not_before.get(place, boot_ms) <= boot_ms
-        ]
-        for place in free:
-            self._sent[place] = self._wanted.pop(place)
-        return [BarrierSent(place) for place in free]
+        for place in self._wanted:
+            self._sent.setdefault(place, BarrierSent(place))
+        due = [barrier for barrier in self._sent.values() if barrier.is_due(boot_ms)]
+        for barrier in due:
+            barrier.under_way = True
+            barrier.tell += self._wanted.pop(barrier.place, [])
+        return due
 
     def confirmed(self, sent: BarrierSent, confirmation: Confirmation, boot_ms: int) -> None:
         """What became of one."""
-        waiting = self._sent.pop(sent.place, [])
-        if confirmation.offset is None:
-            self._wanted[sent.place] = waiting + self._wanted.pop(sent.place, [])
-            self._not_before[sent.place] = boot_ms + _AGAIN_MS
-            return
-        self._not_before.pop(sent.place, None)
-        for tell in waiting:
-            tell(confirmation.offset)
+        arrived = self._sent.get(sent.place) is sent and sent.arrived(confirmation.offset, boot_ms)
+        if arrived and confirmation.offset is not None:
+            del self._sent[sent.place]
+            for tell in sent.tell:
+                tell(confirmation.offset)
 
     @property
     def idle(self) -> bool:
@@ -94,4 +89,4 @@ class BarrierDesk:
     @property
     def waiting(self) -> bool:
         """Whether one is under way."""
-        return bool(self._sent)
+        return any(barrier.under_way for barrier in self._sent.values())

@@ -1,4 +1,5 @@
-"""What is sent to a log until that has acknowledged it. Made by core.endings and core.rerouting.
+"""What is sent to a log until that has acknowledged it: ends, barriers, and what goes to other pools. Made by core.endings,
+core.log_ends and core.rerouting.
 
 Invariant: it is on its way once at a time; what wasn't acknowledged is sent again after a while.
 """
