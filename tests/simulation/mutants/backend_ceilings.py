@@ -9,6 +9,7 @@ from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions import what_can_it_have_spent, what_does_a_backend_take
 from headrace.scheduler.decisions.is_it_over_its_ceiling import Ceiling
+from headrace.scheduler.decisions.what_can_it_have_spent import Asked, Told
 from headrace.scheduler.decisions.what_does_a_backend_take import ceilings_of
 from headrace.scheduler.state import backend_ceilings
 from headrace.scheduler.state.backend_ceilings import BackendCeilings
@@ -110,6 +111,30 @@ def only_what_is_expected_is_believed(patches: Patches) -> None:
     patches.set(what_can_it_have_spent, "PROMPT_BESIDES", 0)
 
 
+def images_are_as_long_as_their_links(patches: Patches) -> None:
+    def prompt(_told: Told, asked: Asked) -> list[int]:
+        return [asked.size + asked.said + what_can_it_have_spent.PROMPT_BESIDES]
+
+    patches.set(what_can_it_have_spent, "_prompt", prompt)
+
+
+def max_tokens_covers_what_is_thought(patches: Patches) -> None:
+    answer = what_can_it_have_spent._answer
+
+    def covered(told: Told, asked: Asked, took_ms: int | None) -> list[int]:
+        return answer(told._replace(reasoning_tokens=told.reasoning_tokens or 0), asked, took_ms)
+
+    patches.set(what_can_it_have_spent, "_answer", covered)
+
+
+def only_the_best_of_them_count(patches: Patches) -> None:
+    patches.set(what_can_it_have_spent, "_sequences", lambda asked: max(1, asked.choices))
+
+
+def what_isnt_read_yet_is_one_sequence(patches: Patches) -> None:
+    patches.set(what_can_it_have_spent, "MOST_SEQUENCES", 1)
+
+
 _MOST = "a backend is given no more than it takes"
 _HERE = "test_backend_ceilings::"
 BACKEND_CEILINGS = (
@@ -183,7 +208,31 @@ BACKEND_CEILINGS = (
         "only what is expected is believed",
         "an honest word is never cut",
         only_what_is_expected_is_believed,
-        "test_overstated::test_an_honest_word_is_believed",
+        "test_overstated::test_large_images_thoughts_and_answers_to_choose_from_are_believed",
+    ),
+    Mutant(
+        "images are as long as their links",
+        "an honest word is never cut",
+        images_are_as_long_as_their_links,
+        "test_overstated::test_large_images_thoughts_and_answers_to_choose_from_are_believed",
+    ),
+    Mutant(
+        "max_tokens covers what is thought",
+        "an honest word is never cut",
+        max_tokens_covers_what_is_thought,
+        "test_overstated::test_large_images_thoughts_and_answers_to_choose_from_are_believed",
+    ),
+    Mutant(
+        "of answers to choose from only the best count",
+        "an honest word is never cut",
+        only_the_best_of_them_count,
+        "test_overstated::test_large_images_thoughts_and_answers_to_choose_from_are_believed",
+    ),
+    Mutant(
+        "what isn't read yet is one sequence",
+        "an honest word is never cut",
+        what_isnt_read_yet_is_one_sequence,
+        "test_overstated::test_an_honest_word_is_believed_before_its_request_is_read",
     ),
     Mutant(
         "a backend that asks to be spared isn't",

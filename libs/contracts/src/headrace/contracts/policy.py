@@ -85,7 +85,9 @@ class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The backends that serve these models. `models` maps the name that callers use to the name the backend knows.
 
     `ceilings`: what all of them together are given at most, as hosted APIs allow it.
-    `context_length`: the most tokens that prompt and answer may have together; None: not told.
+    `context_length`: the most tokens that prompt and answer may have together; None: not told. `media_tokens`: the most that
+    one image, film or file of a prompt counts; `reasoning_tokens`: the most that an answer has beside its `max_tokens`; None:
+    as many as its context has room for.
     """
 
     models: dict[Name, Name]
@@ -94,6 +96,8 @@ class PoolPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     default_max_tokens: Annotated[int, Meta(ge=1)] = 256
     ceilings: Ceilings = ()
     context_length: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    media_tokens: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    reasoning_tokens: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     fallbacks: tuple[Fallback, ...] = ()
 
 

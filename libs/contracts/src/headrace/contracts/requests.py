@@ -27,6 +27,8 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     that it was passed on from, and `through` names them, the one that its id names first: it never comes back to one. Then
     the body may still say another model than `model`. `stays`: its caller wants no other pool's answer. `prefix` (see
     prefixes.py) and `session` are hints for where it runs best, hashed for its tenant alone: a lie in them costs its sender.
+    `sequences`: so many answers its engine makes to choose from (`best_of`); 0: as many as `choices`. `media`: so many things
+    belong to its prompt whose tokens its bytes don't tell: images, sound, films, files, tools that the backend runs itself.
     `replay_of` is in the format and has no writer.
     """
 
@@ -48,6 +50,8 @@ class RequestRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     prompt_tokens: Count = 0
     max_tokens: Count | None = None
     choices: Count = 1
+    sequences: Count = 0
+    media: Count = 0
     priority: Priority = 0
     fairness_key: Name | None = None
     prefix: Prefix = ""

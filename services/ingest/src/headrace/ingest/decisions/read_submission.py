@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace.ingest.decisions.estimate_tokens import estimate_chat, estimate_prompt
+from headrace.ingest.decisions.how_much_media import how_much_media
 from headrace.ingest.decisions.is_plain_text import is_plain_text
 from headrace.ingest.decisions.which_answer import which_answer
 from headrace.ingest.refusal import Refusal
@@ -23,7 +24,7 @@ _MOST_TOKENS = 2**53
 T = TypeVar("T")
 Fields = Mapping[str, msgspec.Raw]
 
-_NO_MESSAGES = msgspec.Raw(b"[]")
+_NO_MESSAGES, _NONE = msgspec.Raw(b"[]"), msgspec.Raw(b"0")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _Tokens = Annotated[int, Meta(ge=0, le=2**31)]
 _Choices = Annotated[int, Meta(ge=1, le=128)]
@@ -59,8 +60,8 @@ class _StreamOptions(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class Submission:
     """What a body asks for. `max_tokens` is the caller's cap over all choices; `prompt_tokens` an estimate; `end_user` for
-    whom the caller asks, as OpenAI's clients say it; `cache_key` what they say of prompts that begin alike. `prompt`: the
-    JSON of what an engine puts together first, in its order.
+    whom the caller asks, as OpenAI's clients say it; `cache_key` what they say of prompts that begin alike. `sequences` and
+    `media` as in the record. `prompt`: the JSON of what an engine puts together first, in its order.
     """
 
     route: str
@@ -72,6 +73,8 @@ class Submission:
     prompt_tokens: int
     max_tokens: int | None
     choices: int
+    sequences: int
+    media: int
     service_tier: str | None
     end_user: str | None
     cache_key: str | None
@@ -116,6 +119,8 @@ def _submission(fields: Fields, options: SubmitOptions, route: str | None) -> Su
         prompt_tokens=prompt_tokens,
         max_tokens=None if cap is None else min(cap * choices, _MOST_TOKENS),
         choices=choices,
+        sequences=_sequences(fields, choices, prompts),
+        media=how_much_media(fields),
         service_tier=_read(fields, "service_tier", str | None),
         end_user=_text(fields, "safety_identifier") or _text(fields, "user"),
         cache_key=_text(fields, "prompt_cache_key"),
@@ -163,6 +168,16 @@ def _max_tokens(fields: Fields) -> int | None:
     newer: int | None = _read(fields, "max_completion_tokens", _Tokens | None)
     older: int | None = _read(fields, "max_tokens", _Tokens | None)
     return older if newer is None else newer
+
+
+def _sequences(fields: Fields, choices: int, prompts: int) -> int:
+    """How many answers are made to choose from, if more than are asked for; 0: no more, or a word for the backend alone."""
+    try:
+        best_of = msgspec.json.decode(fields.get("best_of", _NONE), type=int)
+    except msgspec.DecodeError:
+        return 0
+    made = min(best_of * prompts, _MOST_TOKENS)
+    return made if made > choices else 0
 
 
 def _bounded(options: SubmitOptions) -> SubmitOptions:

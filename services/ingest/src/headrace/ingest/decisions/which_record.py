@@ -57,6 +57,8 @@ def which_record(
         prompt_tokens=submission.prompt_tokens,
         max_tokens=submission.max_tokens,
         choices=submission.choices,
+        sequences=submission.sequences,
+        media=submission.media,
         priority=options.priority,
         fairness_key=placed.fairness_key,
         prefix=placed.prefix,

@@ -13,6 +13,7 @@ from headrace.scheduler.decisions.what_can_it_have_spent import (
     ANSWER_BESIDES,
     Asked,
     Most,
+    Told,
     cut_to,
     is_small,
     most_of,
@@ -53,7 +54,11 @@ def _most(state: PoolState, tracked: Tracked | None, own: HeldAttempt | None, *,
     asked = None
     if tracked is not None:
         record = tracked.record
-        asked = Asked(record.payload.size, record.max_tokens, record.choices, said)
+        asked = Asked(
+            record.payload.size, record.max_tokens, record.choices, said, record.sequences, record.media
+        )
     released = own is not None and own.attempt.epoch == state.epoch
     took_ms = state.now.boot_ms - own.since_ms if own is not None and released else None
-    return most_of(state.setting.pool_policy.context_length, asked, took_ms)
+    pool = state.setting.pool_policy
+    told = Told(pool.context_length, pool.media_tokens, pool.reasoning_tokens)
+    return most_of(told, asked, took_ms)

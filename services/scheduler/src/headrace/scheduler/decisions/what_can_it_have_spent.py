@@ -1,9 +1,12 @@
 """How many tokens can an attempt have spent at most, whatever its worker says? Asked by core.believing for each word of one.
 
-Invariant: an honest word is never cut, and a lie moves no counter by more than the bound: of the prompt, no more than its
-model's context for each choice (a list of prompts has one for each), nor than 65,536 and one for each of its bytes; of each
-choice of its answer, no more than that context, twice its `max_tokens` and 1,024 (some engines count what they think
-besides), and 10,000 for each second since it was released.
+The rule: a sequence has at most its model's context, of its prompt and of its answer, and an attempt has as many sequences as
+choices are asked for, or made to choose from (`best_of`). Less is believed only where more can't be:
+- of a prompt of text alone, a token for each of its bytes and of the text that it goes on from, and 65,536 that its backend
+  may put before it; things whose length bytes don't tell add `media_tokens` each, where the operator says how many;
+- of an answer, its `max_tokens`, `reasoning_tokens` and 1,024, where the operator says how many are counted beside it;
+- of an answer, 131,072 at once, as one out of a cache comes, and 50,000 for each second since it was released.
+Invariant: what an honest engine says is never cut, and a lie moves no counter by more than this.
 """
 
 from typing import NamedTuple
@@ -12,10 +15,12 @@ from headrace.contracts.values import Usage
 
 LONGEST_CONTEXT = 10_000_000
 """Of any model, where the policy doesn't say `context_length`."""
+MOST_SEQUENCES = 128
+"""Of one whose request hasn't been read: as many choices as may be asked for."""
 PROMPT_BESIDES, ANSWER_BESIDES = 65_536, 1_024
-"""What is behind a short prompt's links, such as images; what an engine may add."""
-FASTEST = 10_000
-"""Tokens a second of one choice of an answer: several times what the fastest engines make."""
+"""What a backend may put before any prompt, such as instructions of its own; what an engine may add to an answer."""
+AT_ONCE, FASTEST = 131_072, 50_000
+"""Tokens of one sequence: at once, and in a second, which is several times what the fastest engines make."""
 
 
 class Most(NamedTuple):
@@ -25,29 +30,55 @@ class Most(NamedTuple):
     answer: int
 
 
+class Told(NamedTuple):
+    """What the policy says of a pool's backends; None: nothing."""
+
+    context: int | None = None
+    media_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
 class Asked(NamedTuple):
-    """What a request asks for: the bytes of its payload, its cap on the whole answer, how many choices; and how many tokens
-    of an earlier attempt's text stand in its prompt.
+    """What a request asks for: the bytes of its payload, its cap on the whole answer, how many choices; how many tokens of an
+    earlier attempt's text stand in its prompt, how many sequences it has, and of how many things bytes don't tell the length.
     """
 
     size: int
     cap: int | None
     choices: int
     said: int = 0
+    sequences: int = 0
+    media: int = 0
 
 
-def most_of(context: int | None, asked: Asked | None, took_ms: int | None) -> Most:
-    """`context`: as the policy says. `asked` None: the request isn't known. `took_ms`: since it was released; None: another
-    owner released it.
-    """
-    context = LONGEST_CONTEXT if context is None else context
+def most_of(told: Told, asked: Asked | None, took_ms: int | None) -> Most:
+    """`asked` None: the request isn't known. `took_ms`: since it was released; None: another owner released it."""
+    context = LONGEST_CONTEXT if told.context is None else told.context
     if asked is None:
-        return Most(context, context)
-    choices = max(1, asked.choices)
-    each = [context] if asked.cap is None else [context, 2 * -(-asked.cap // choices) + ANSWER_BESIDES]
-    if took_ms is not None:
-        each.append(FASTEST * (took_ms + 1_000) // 1_000)
-    return Most(min(choices * context, asked.size + asked.said + PROMPT_BESIDES), choices * min(each))
+        longest = max(context, min(MOST_SEQUENCES * context, LONGEST_CONTEXT))
+        return Most(longest, longest)
+    prompt, answer, sequences = _prompt(told, asked), _answer(told, asked, took_ms), _sequences(asked)
+    return Most(sequences * min([context, *prompt]), sequences * min([context, *answer]))
+
+
+def _sequences(asked: Asked) -> int:
+    return max(1, asked.choices, asked.sequences)
+
+
+def _prompt(told: Told, asked: Asked) -> list[int]:
+    """What bounds the prompt of a sequence beside its context."""
+    text = asked.size + asked.said + PROMPT_BESIDES
+    if not asked.media:
+        return [text]
+    return [] if told.media_tokens is None else [text + asked.media * told.media_tokens]
+
+
+def _answer(told: Told, asked: Asked, took_ms: int | None) -> list[int]:
+    """What bounds the answer of a sequence beside its context."""
+    bounds = [] if took_ms is None else [AT_ONCE + FASTEST * took_ms // 1_000]
+    if asked.cap is not None and told.reasoning_tokens is not None:
+        bounds.append(-(-asked.cap // max(1, asked.choices)) + told.reasoning_tokens + ANSWER_BESIDES)
+    return bounds
 
 
 def is_small(usage: Usage) -> bool:

@@ -53,6 +53,8 @@ class _Rest(msgspec.Struct, frozen=True, array_like=True):
     prompt_tokens: int
     max_tokens: int | None
     choices: int
+    sequences: int
+    media: int
     hop: int
     fairness_key: str | None
     flow: int
@@ -157,6 +159,8 @@ class Packing:
             prompt_tokens=record.prompt_tokens,
             max_tokens=record.max_tokens,
             choices=record.choices,
+            sequences=record.sequences,
+            media=record.media,
             hop=record.hop,
             fairness_key=record.fairness_key,
             flow=tracked.flow,
@@ -189,6 +193,8 @@ class Packing:
             prompt_tokens=rest.prompt_tokens,
             max_tokens=rest.max_tokens,
             choices=rest.choices,
+            sequences=rest.sequences,
+            media=rest.media,
             priority=-order[0],
             fairness_key=rest.fairness_key,
             start_by_ms=rest.start_by_ms,
