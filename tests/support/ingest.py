@@ -18,7 +18,7 @@ from sqlalchemy import Engine, create_engine
 from headrace.bus.memory import MemoryBus
 from headrace.bus.memory.async_ports import MemoryAsyncProducer
 from headrace.bus.messages import Message, Place, Received, message_of
-from headrace.bus.ports import START, AsyncProducer, Bus, BusError
+from headrace.bus.ports import START, AsyncProducer, Bus, BusError, BusUnavailableError
 from headrace.bus.topic_check import apply_topics
 from headrace.contracts.codec import decode
 from headrace.contracts.control import CancelRequest, Query
@@ -47,9 +47,10 @@ _WAIT = timedelta(milliseconds=100)
 
 
 class BreakableBus(MemoryBus):
-    """The bus in memory; while `error` is set, every send of ingest raises it."""
+    """The bus in memory; while `error` is set, every send of ingest raises it. `deaf`: a topic that takes nothing."""
 
     error: BusError | None = None
+    deaf: str | None = None
 
     def async_producer(self, *_: object, **_named: object) -> Any:
         bus = self
@@ -58,6 +59,8 @@ class BreakableBus(MemoryBus):
             async def send(self, message: Message) -> int:
                 if bus.error is not None:
                     raise bus.error
+                if message.topic == bus.deaf:
+                    raise BusUnavailableError(f"{bus.deaf} takes nothing")
                 return await super().send(message)
 
         return Producer(self._broker)
@@ -109,8 +112,8 @@ class OtherSide:
                         return record, received
                 await asyncio.sleep(0.01)
 
-    async def control(self) -> list[CancelRequest | Query]:
-        topic = self.names.of(TopicKind.CONTROL, pool="main")
+    async def control(self, pool: str = "main") -> list[CancelRequest | Query]:
+        topic = self.names.of(TopicKind.CONTROL, pool=pool)
         return [decode(TopicKind.CONTROL, r.header) for r in await self.records(topic, 1)]
 
     def note(self, request: RequestRecord) -> None:
@@ -249,7 +252,7 @@ async def running(
     bus: Bus, folder: Path, prefix: str = "headrace.", policy: Policy = POLICY, **settings: Any
 ) -> AsyncIterator[Replica]:
     """A replica, ready. Fails when it ends by itself or doesn't end when told to."""
-    apply_all_topics(bus, prefix)
+    apply_all_topics(bus, prefix, policy)
     database, stop = folder / "results.db", asyncio.Event()
     given = {"id_key": "ab" * 32, "port": 0, "name": "one", "prefix": prefix, "drain": timedelta(seconds=1)}
     chosen = IngestSettings(**{"database": f"sqlite:///{database}", **given, **settings})
@@ -279,8 +282,8 @@ async def running(
             await serving
 
 
-def apply_all_topics(bus: Bus, prefix: str) -> None:
+def apply_all_topics(bus: Bus, prefix: str, policy: Policy = POLICY) -> None:
     topics = bus.topics("test")
-    counts = POLICY.topics.counts()
-    apply_topics(topics, required_topics(TopicNames(prefix), counts, pools=POLICY.pools, tiers=POLICY.tiers))
+    counts = policy.topics.counts()
+    apply_topics(topics, required_topics(TopicNames(prefix), counts, pools=policy.pools, tiers=policy.tiers))
     topics.close()

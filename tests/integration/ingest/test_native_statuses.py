@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,8 +12,10 @@ from msgspec.structs import replace
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.lifecycle import Status
-from headrace.contracts.policy import KeepPolicy
+from headrace.contracts.policy import KeepPolicy, PoolPolicy
 from headrace.contracts.replies import Answer
+from headrace.contracts.requests import RequestRecord
+from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Failure
 from tests.integration.ingest.native_caller import get, submit
 from tests.support.ingest import POLICY, BreakableBus, Replica, chat_answer, running
@@ -142,6 +145,49 @@ async def test_a_cancellation_is_kept_and_one_that_comes_too_late_says_so(replic
     await replica.other.finish(record, b"", status=Status.CANCELLED, http_status=499, failure=failure)
     async with replica.session.post(path, headers=replica.as_tenant()) as answer:
         assert (answer.status, (await answer.json())["status"]) == (200, "cancelled")
+
+
+AWAY = replace(POLICY, pools={**POLICY.pools, "away": PoolPolicy(models={"other": "other"})})
+
+
+async def cancelled_in(replica: Replica, noted: RequestRecord, pool: str) -> list[tuple[str, str, int]]:
+    """What stands in a pool's log once its caller has cancelled a request that is noted so: id, tenant, hop."""
+    replica.other.note(noted)
+    path = f"/v1/requests/{noted.id}/cancel"
+    async with replica.session.post(path, headers=replica.as_tenant()) as answer:
+        assert answer.status == 202
+    found = await replica.other.control(pool)
+    return [(each.id, each.tenant, each.hop) for each in found if isinstance(each, CancelRequest)]
+
+
+async def test_a_cancellation_is_told_to_the_pool_that_its_request_went_to_as_well(tmp_path: Path) -> None:
+    async with running(BreakableBus(), tmp_path, policy=AWAY) as replica:
+        _, record = await submit(replica)
+        there = await cancelled_in(replica, replace(record, pool="away", hop=2), "away")
+        assert there == [(record.id, "atlas", 2)]
+        at_home = [each for each in await replica.other.control() if isinstance(each, CancelRequest)]
+        assert [(each.id, each.hop) for each in at_home] == [(record.id, 0)], "whose owner may know better"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [{"tenant": "birch", "hop": 1}, {"hop": 0}, {"pool": "never.heard/of", "hop": 1}],
+    ids=["of another tenant", "never passed on", "to no pool"],
+)
+async def test_a_cancellation_goes_nowhere_by_a_planted_row(tmp_path: Path, planted: dict[str, Any]) -> None:
+    async with running(BreakableBus(), tmp_path, policy=AWAY) as replica:
+        _, record = await submit(replica)
+        assert await cancelled_in(replica, replace(record, **{"pool": "away", **planted}), "away") == []
+        assert any(isinstance(each, CancelRequest) for each in await replica.other.control())
+
+
+async def test_a_cancellation_that_stands_at_home_is_kept_whatever_fails_elsewhere(tmp_path: Path) -> None:
+    bus = BreakableBus()
+    async with running(bus, tmp_path, policy=AWAY) as replica:
+        _, record = await submit(replica)
+        bus.deaf = replica.other.names.of(TopicKind.CONTROL, pool="away")
+        assert await cancelled_in(replica, replace(record, pool="away", hop=1), "away") == []
+        assert any(isinstance(each, CancelRequest) for each in await replica.other.control())
 
 
 async def test_another_tenants_id_and_a_forged_one_look_alike(replica: Replica) -> None:

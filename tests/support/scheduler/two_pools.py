@@ -7,6 +7,8 @@ Invariant: what is judged is what stands in the logs, and what ran.
 from collections import Counter
 from typing import Any
 
+import msgspec
+
 from headrace.bus.messages import Message, Place, message_of
 from headrace.contracts.codec import decode
 from headrace.contracts.commands import Cancel, CancelReason, Fence, Run
@@ -196,10 +198,19 @@ class TwoPools:
         made = message_of(Place(topic, record.partition), record, b"{}")
         self.world.append(Message(made.topic, made.partition, b"{}", made.headers))
 
-    def cancel(self, record: RequestRecord) -> None:
-        """As ingest does: asks the owner of the pool that the id names."""
+    def cancel(self, record: RequestRecord, *, noted: bool = False) -> None:
+        """As ingest does: asks the owner of the pool that the id names and, once the database has noted where its record
+        stands else, that of the pool farthest off.
+        """
         cancel = CancelRequest(id=record.id, tenant=TENANT, at_ms=self.world.now.wall_ms)
         self.world.append(message_of(Place(NAMES.of(TopicKind.CONTROL, pool=HOME), 0), cancel))
+        there = [each for pool in (AWAY, THIRD) for each in self.log(TopicKind.REQUESTS, pool, PARTITION)]
+        hops = {
+            each.hop: each.pool for each in there if isinstance(each, RequestRecord) and each.id == record.id
+        }
+        if noted and hops:
+            place = Place(NAMES.of(TopicKind.CONTROL, pool=hops[max(hops)]), 0)
+            self.world.append(message_of(place, msgspec.structs.replace(cancel, hop=max(hops))))
 
     def ask(self, record: RequestRecord) -> None:
         """As ingest does."""

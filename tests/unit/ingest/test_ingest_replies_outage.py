@@ -11,7 +11,7 @@ from headrace.bus.ports import END, BusUnavailableError, PositionGoneError
 from headrace.contracts.replies import Final
 from headrace.ingest.adapters import replies_reader
 from headrace.ingest.adapters.replies_reader import Listeners, RepliesReader
-from headrace.ingest.ports import StoredResult
+from headrace.ingest.ports import PassedOn, StoredResult
 from headrace.runtime.clock import ManualClock
 from headrace.runtime.health import Health
 from tests.support.eventually import eventually_async
@@ -57,6 +57,9 @@ class NoResults:
         return None
 
     async def accepted(self, request_id: str, tenant: str) -> str | None:  # noqa: ARG002
+        return None
+
+    async def passed_on(self, request_id: str, tenant: str) -> PassedOn | None:  # noqa: ARG002
         return None
 
     async def ended(self, ids: Collection[str]) -> list[Final]:  # noqa: ARG002 - the port's signature

@@ -48,6 +48,14 @@ class StoredResult:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOn:
+    """The pool that a request was passed on to last, and how often it was: its record stands in that pool's log."""
+
+    pool: str
+    hop: int
+
+
+@dataclass(frozen=True, slots=True)
 class Heard:
     """One record of `replies`, with its value and where it stood."""
 
@@ -64,8 +72,10 @@ class RequestLog(Protocol):
         """Returns once it is acknowledged. Raises OutcomeUnknownError, DoesNotFitError."""
         ...
 
-    async def cancel(self, request_id: str, *, tenant: str, pool: str) -> None:
-        """Asks the owner to cancel; returns once that is acknowledged. Raises OutcomeUnknownError."""
+    async def cancel(self, request_id: str, *, tenant: str, pool: str, hop: int = 0) -> None:
+        """Asks the owner of this pool to cancel; returns once that is acknowledged. `hop`: the request was passed on so often
+        before it came there. Raises OutcomeUnknownError.
+        """
         ...
 
 
@@ -102,6 +112,10 @@ class Results(Protocol):
 
     async def accepted(self, request_id: str, tenant: str) -> str | None:
         """The model of a request that is noted as accepted; None while it isn't. Raises ResultsUnavailableError."""
+        ...
+
+    async def passed_on(self, request_id: str, tenant: str) -> PassedOn | None:
+        """Where a request was passed on to, as far as that is noted; None: nowhere. Raises ResultsUnavailableError."""
         ...
 
     async def ended(self, ids: Collection[str]) -> list[Final]:

@@ -154,12 +154,30 @@ class Ingest:
         return self.parts.seal.open(heard.value, record.payload.encoding, tenant=tenant, request_id=record.id)
 
     async def cancel(self, request_id: str, *, tenant: str, pool: str) -> None:
-        """Asks the owner to cancel. Raises Refusal (503)."""
+        """Asks the owner of the pool that its id names to cancel, which passes that on if the request has gone; where it is
+        noted that it has, the other pool's owner too: the first may have none. Raises Refusal (503).
+        """
+        await asyncio.gather(
+            self._cancel_at_home(request_id, tenant, pool), self._cancel_where_it_went(request_id, tenant)
+        )
+
+    async def _cancel_at_home(self, request_id: str, tenant: str, pool: str) -> None:
         try:
             await self.parts.log.cancel(request_id, tenant=tenant, pool=pool)
         except OutcomeUnknownError as error:
             self._rarely.warning("cancel not confirmed", request_id=request_id, reason=str(error))
             raise _outcome_unknown(request_id) from None
+
+    async def _cancel_where_it_went(self, request_id: str, tenant: str) -> None:
+        """A short cut: whatever fails here, the cancel stands in the first pool's log."""
+        try:
+            went = await self.parts.results.passed_on(request_id, tenant)
+            if went is not None and went.pool in self.parts.policy.pools:
+                await self.parts.log.cancel(request_id, tenant=tenant, pool=went.pool, hop=went.hop)
+        except (ResultsUnavailableError, OutcomeUnknownError) as error:
+            self._rarely.warning(
+                "cancel isn't told where its request went", request_id=request_id, reason=str(error)
+            )
 
     def cancel_soon(self, record: RequestRecord) -> None:
         """The caller has hung up: cancel behind its back. Finished before the replica stops (`settle`)."""

@@ -24,9 +24,9 @@ class KafkaRequestLog:
         place = Place(topic, record.partition)
         await self._send(message_of(place, record, value, key=record.tenant.encode(), trace=trace))
 
-    async def cancel(self, request_id: str, *, tenant: str, pool: str) -> None:
+    async def cancel(self, request_id: str, *, tenant: str, pool: str, hop: int = 0) -> None:
         """Writes a cancellation. Raises OutcomeUnknownError."""
-        wanted = CancelRequest(id=request_id, tenant=tenant, at_ms=self._clock.now().wall_ms)
+        wanted = CancelRequest(id=request_id, tenant=tenant, at_ms=self._clock.now().wall_ms, hop=hop)
         await self._send(message_of(Place(self._names.of(TopicKind.CONTROL, pool=pool), 0), wanted))
 
     async def _send(self, message: Message) -> None:

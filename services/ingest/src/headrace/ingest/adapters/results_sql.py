@@ -21,7 +21,7 @@ from headrace.contracts.replies import Final
 from headrace.contracts.seal import Encoding, Seal
 from headrace.contracts.values import Failure, Payload, Times, Usage
 from headrace.ingest.decisions.what_to_answer import Ended
-from headrace.ingest.ports import ResultsUnavailableError, StoredResult
+from headrace.ingest.ports import PassedOn, ResultsUnavailableError, StoredResult
 from headrace.runtime.clock import Clock, SystemClock
 from headrace.runtime.logging import get_logger
 from headrace.runtime.rarely import Rarely
@@ -35,7 +35,7 @@ _STATUS = (
 COLUMNS = (*_STATUS, "body")
 """What is read of `results`."""
 
-NOTED = ("id", "tenant", "model")
+NOTED = ("id", "tenant", "model", "pool", "hop")
 """What is read of `requests`."""
 
 _NOT_YET = ("no such table", "unable to open database file", "UndefinedTable")
@@ -106,6 +106,13 @@ class SqlResults:
             select(noted.c.model).where(noted.c.id == request_id, noted.c.tenant == tenant)
         )
         return rows[0].model if rows else None
+
+    async def passed_on(self, request_id: str, tenant: str) -> PassedOn | None:
+        """Where a request was passed on to, as far as that is noted. Raises ResultsUnavailableError."""
+        noted = self._requests
+        mine = (noted.c.id == request_id, noted.c.tenant == tenant, noted.c.hop > 0)
+        rows = await self._rows(select(noted.c.pool, noted.c.hop).where(*mine))
+        return PassedOn(rows[0].pool, rows[0].hop) if rows else None
 
     async def ended(self, ids: Collection[str]) -> list[Final]:
         """Those of the ids that have a result. Raises ResultsUnavailableError."""
