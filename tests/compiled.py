@@ -13,11 +13,11 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
 from tests.benchmarks.saying import say
+from tests.support.entry import parser_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = "0..300"
@@ -52,18 +52,24 @@ def can_compile() -> bool:
     return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Builds, and runs all of it."""
+    parser = parser_of(__spec__, __doc__)
+    parser.add_argument(
+        "--where-possible", action="store_true", help="no failure where nothing can be compiled"
+    )
+    parser.add_argument("--measure", action="store_true", help="its speed instead of its tests")
+    given = parser.parse_args()
     if not can_compile():
         say(
             "not compiled: that takes a C compiler and Python's headers (Debian: apt install build-essential python3-dev)"
         )
-        return int("--where-possible" not in arguments)
+        return int(not given.where_possible)
     with tempfile.TemporaryDirectory(prefix="headrace-compiled-") as folder:
         try:
             path = os.pathsep.join((str(build(Path(folder))), str(ROOT)))
             run("-c", IS_COMPILED, PYTHONPATH=path)
-            if "--measure" in arguments:
+            if given.measure:
                 for name in ("releases", "decisions"):
                     run("-m", f"tests.benchmarks.{name}", PYTHONPATH=path)
                 return 0
@@ -77,4 +83,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

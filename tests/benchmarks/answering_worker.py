@@ -1,10 +1,9 @@
 """A worker that answers each `run` at once and as fast as it can, for as long as it runs. Started by benchmarks.releases;
 benchmarks.busy lets its answers take time.
 
-python -m tests.benchmarks.answering_worker BOOTSTRAP PREFIX POLICY
+    python -m tests.benchmarks.answering_worker BOOTSTRAP PREFIX POLICY
 """
 
-import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from headrace.contracts.reports import Gauges, Held, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Times, Usage
 from headrace.runtime.policy_file import load_policy
+from tests.support.entry import parser_of
 from tests.support.scheduler.live import Pool
 
 SLOTS, BATCH = 2_000, 1_000
@@ -106,11 +106,15 @@ class AnsweringWorker:
         self._producer.send(message_of(self._pool.place(TopicKind.WORKERS), report), None)
 
 
-def main(bootstrap: str, prefix: str, policy: str) -> None:
-    worker = AnsweringWorker(Pool(KafkaBus(KafkaConnection(bootstrap)), prefix, load_policy(Path(policy))))
+def main(bootstrap: str, prefix: str, policy: Path) -> None:
+    worker = AnsweringWorker(Pool(KafkaBus(KafkaConnection(bootstrap)), prefix, load_policy(policy)))
     while True:
         worker.turn()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = parser_of(__spec__, __doc__)
+    parser.add_argument("bootstrap", help="brokers, host:port")
+    parser.add_argument("prefix", help="what topic names begin with")
+    parser.add_argument("policy", type=Path, help="the policy file")
+    main(**vars(parser.parse_args()))

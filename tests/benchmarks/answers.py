@@ -34,6 +34,7 @@ from headrace.scheduler.decisions.when_to_pause import Window
 from headrace.scheduler.state.tracked import Tracked
 from tests.benchmarks.saying import say
 from tests.benchmarks.takeover import POLICY, Bench
+from tests.support.entry import count_of, parser_of
 from tests.support.ingest import Replica, running
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.pure import POOL, WALL
@@ -207,4 +208,4 @@ def main(queued: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000))
+    sys.exit(main(count_of(parser_of(__spec__, __doc__), "queued", 100_000, "requests that wait")))

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from heapq import heappop, heappush
@@ -31,6 +30,7 @@ from tests.benchmarks.filling import fill
 from tests.benchmarks.releases import POLICY, TIER
 from tests.benchmarks.saying import say
 from tests.benchmarks.takeover import Bench
+from tests.support.entry import one_of, parser_of
 from tests.support.scheduler.live import Pool
 
 LEARNS_S, MEASURED_S = 40.0, 30.0
@@ -142,10 +142,12 @@ def turn_for(engine: Engine, seconds: float) -> None:
         engine.turn()
 
 
-def main(rates: Sequence[int]) -> int:
+def main() -> int:
     """Prints a line for each rate; 1 when an aim is missed."""
-    held = []
-    for rate in rates or AIMS:
+    parser, held = parser_of(__spec__, __doc__), []
+    known = one_of([str(rate) for rate in AIMS])
+    parser.add_argument("rates", nargs="*", type=known, metavar="ENDS_PER_SECOND", help="default: both")
+    for rate in [int(rate) for rate in parser.parse_args().rates] or AIMS:
         with tempfile.TemporaryDirectory() as folder, KafkaCluster(heap="1g") as broker:
             bench = Bench(broker.bootstrap, Path(folder), POLICY)
             held.append(run(bench, rate, AIMS[rate]))
@@ -154,4 +156,4 @@ def main(rates: Sequence[int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(argument) for argument in sys.argv[1:]]))
+    sys.exit(main())

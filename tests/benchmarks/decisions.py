@@ -24,6 +24,7 @@ from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Phase, Tracked
 from tests.benchmarks.saying import say
+from tests.support.entry import parser_of
 
 TIER = "standard"
 TURNS, COUNTED = 20_000, 2_000
@@ -152,4 +153,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    parser_of(__spec__, __doc__).parse_args()
     sys.exit(main())

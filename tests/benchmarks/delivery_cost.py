@@ -22,6 +22,7 @@ from headrace.bus.messages import Message
 from headrace.contracts.topics import TopicKind
 from headrace.devkit.broker import choose_broker
 from tests.support.delivery import apply, produce, rows, topic
+from tests.support.entry import count_of, parser_of
 from tests.support.eventually import eventually
 from tests.support.results import (
     attempt,
@@ -131,4 +132,8 @@ def print_cost(what: str, seconds: float, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000)
+    main(
+        count_of(
+            parser_of(__spec__, __doc__), "requests", 5_000, "at a steady rate; twice as many in the backlog"
+        )
+    )

@@ -7,6 +7,7 @@ import sys
 import time
 
 from headrace.devkit.engine import H100, TINY, Profile, Sequence, Stepper
+from tests.support.entry import parser_of
 
 CASES = ((TINY, 8, 2000), (H100, 64, 2000), (H100, 256, 4000), (H100, 1024, 6000))
 PROMPT, ANSWER = 300, 200
@@ -37,4 +38,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser_of(__spec__, __doc__).parse_args()
     main()

@@ -8,7 +8,6 @@ queue that grows for as long as a run lasts is the worst case. A wait is compare
 aim is 90 % within the latter. Invariant: nothing is asked but what a caller's query asks.
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -32,6 +31,7 @@ from headrace.scheduler.simulate.owner import Owner
 from headrace.scheduler.simulate.scenario import Scenario
 from tests.benchmarks.caches import trace_of
 from tests.benchmarks.saying import say
+from tests.support.entry import count_of, parser_of
 
 LOADS, REQUESTS, TENANTS = (0.95, 1.3, 2.0), 3_000, 12
 TIERS = ("interactive", "standard", "batch")
@@ -107,11 +107,11 @@ def within(told: Sequence[Told]) -> float:
     return sum(ranged) / len(ranged) if ranged else 1.0
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(seeds: int) -> None:
     """A table."""
     say("load  tier         waits   p50 s   p95 s   off p5  p50   p95   within p50  within p95")
     for load in LOADS:
-        runs = [told_at(load, seed) for seed in range(int(arguments[0]) if arguments else 3)]
+        runs = [told_at(load, seed) for seed in range(seeds)]
         for tier in TIERS:
             told = [each for run in runs for each in run.get(tier, ())]
             off = [off_by(each.waited_ms, each.p50_ms) / 1_000 for each in told]
@@ -125,4 +125,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(count_of(parser_of(__spec__, __doc__), "seeds", 3, "runs at each load"))

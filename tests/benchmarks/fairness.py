@@ -8,10 +8,11 @@ so that a run can be had again.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 
 from tests.benchmarks.saying import say
+from tests.support.entry import count_of, parser_of
 from tests.support.scheduler.fair_runs import Found, RandomRun, play, search, text_of
 
 FAR = Fraction(8, 10)
@@ -47,11 +48,10 @@ def searched() -> int:
     return wrong
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(cases: int) -> int:
     """Prints what was found; 1 when it isn't as it should be."""
-    cases = int(arguments[0]) if arguments else 10_000
     return min(1, passed(cases) + searched())
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(count_of(parser_of(__spec__, __doc__), "cases", 10_000, "random runs")))

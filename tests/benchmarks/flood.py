@@ -30,6 +30,7 @@ from headrace.scheduler.simulate.jobs import Job
 from headrace.scheduler.simulate.owner import Owner
 from headrace.scheduler.simulate.world import Window, World
 from tests.benchmarks.saying import say
+from tests.support.entry import count_of, parser_of
 
 POOL, TIER, FLOOD = "chat", "standard", "flood"
 PARTITIONS, SLOTS = 4, 64
@@ -187,4 +188,13 @@ def told(near: int, far: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
+    sys.exit(
+        main(
+            count_of(
+                parser_of(__spec__, __doc__),
+                "requests",
+                1_000_000,
+                "of the flooding tenant, for memory",
+            )
+        )
+    )

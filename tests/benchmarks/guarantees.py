@@ -29,6 +29,7 @@ from tests.benchmarks.shown_runs import (
     told,
     waits_of,
 )
+from tests.support.entry import one_of, parser_of
 from tests.support.scheduler.sources import Source, sent
 from tests.support.scheduler.watched import Look, watched
 
@@ -262,12 +263,17 @@ SCENES: dict[str, Callable[[], Shown]] = {
 }  # fmt: skip
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Draws them, and prints what was kept; 1 when something wasn't."""
-    folder, broken = Path(arguments[0]), 0
-    for name in arguments[1:] or SCENES:
+    parser, broken = parser_of(__spec__, __doc__), 0
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser.add_argument(
+        "names", nargs="*", type=one_of(SCENES), metavar="NAME", help=f"of {', '.join(SCENES)}; default: all"
+    )
+    given = parser.parse_args()
+    for name in given.names or SCENES:
         scene = SCENES[name]()
-        (folder / f"{name}.svg").write_text(scene.svg, encoding="utf-8")
+        (given.folder / f"{name}.svg").write_text(scene.svg, encoding="utf-8")
         say(f"{name}: {SCENES[name].__doc__}")
         for kept, sentence in scene.judged:
             say(f"  {'kept  ' if kept else 'BROKEN'}  {sentence}")
@@ -276,4 +282,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -15,6 +15,7 @@ import httpx2
 
 from headrace.devkit.served import EngineProcess
 from tests.support.callers import chat_body
+from tests.support.entry import parser_of
 
 CALLS, IN_FLIGHT, ROUNDS = 2_000, 16, 4
 BODY = chat_body("a small request", model="fake", max_tokens=4)
@@ -63,4 +64,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    parser_of(__spec__, __doc__).parse_args()
     main()

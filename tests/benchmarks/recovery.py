@@ -39,6 +39,7 @@ from tests.support.drill.evidence import log_of, starts_of
 from tests.support.drill.plan import BROKERS, DELIVERIES, WORKERS
 from tests.support.drill.stage import Stage, new_folder, staged
 from tests.support.drill.striking import Striker
+from tests.support.entry import count_of, parser_of
 from tests.support.stacks import WEIGHTS
 
 RATE, BODY_MARK, TOKENS = 16, " [[fault:slow:30]]", 20
@@ -265,9 +266,8 @@ class Recovery:
             self.broken.append(f"submits were answered with {sorted(other)} while a broker was gone")
 
 
-def main() -> int:
-    """The command line."""
-    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+def main(trials: int) -> int:
+    """Prints each figure; 1 when one is missed, or anything is lost."""
     folder = new_folder(None)
     say(f"logs in {folder}")
     with staged(folder, postgres=False, settings=STOCK) as stage:
@@ -279,4 +279,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(count_of(parser_of(__spec__, __doc__), "trials", 3, "kills of each service")))

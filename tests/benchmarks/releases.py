@@ -9,7 +9,6 @@ also the functions that together take four fifths of the loop's time. Exit statu
 less than half of the aim.
 """
 
-import argparse
 import cProfile
 import pstats
 import subprocess
@@ -30,6 +29,7 @@ from headrace.scheduler.service import Scheduler
 from headrace.scheduler.timings import Timings
 from tests.benchmarks.filling import fill
 from tests.benchmarks.saying import say
+from tests.support.entry import parser_of
 from tests.support.scheduler.live import Pool
 from tests.support.scheduler.pure import POOL
 
@@ -131,9 +131,11 @@ def run(bootstrap: str, folder: Path, count: int, kib: float, *, profiled: bool)
 
 def main() -> int:
     """Prints a line for each size."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--kib", type=float, nargs="+", default=[1, 5, 48])
+    parser = parser_of(__spec__, __doc__)
+    parser.add_argument(
+        "--requests", type=int, default=100_000, help="of 5 KiB or less; default: %(default)s"
+    )
+    parser.add_argument("--kib", type=float, nargs="+", default=[1, 5, 48], help="sizes; default: 1 5 48")
     parser.add_argument("--profile", action="store_true", help="slower: compare its shares, not its rates")
     given = parser.parse_args()
     rates = dict[float, float]()

@@ -9,7 +9,6 @@ neither that nor the machine's speed is in any figure.
 
 import os
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from tests.benchmarks.caches import NAMES, WITHIN_REACH, found_on
 from tests.benchmarks.held import WORKLOADS, Held, held_of
 from tests.benchmarks.saying import say
 from tests.benchmarks.slots import LOADS, slots_of
+from tests.support.entry import one_of, parser_of
 
 TRACE = Path(__file__).resolve().parents[1] / "data/traces/azure2023_conv.csv"
 SLACK_MS = (5_000, 30_000)
@@ -253,13 +253,17 @@ def over_seeds(names: Sequence[str], seeds: int, jobs: int) -> Iterator[tuple[st
             yield name, [OverSeeds(figures) for figures in zip(*of_seeds, strict=True)]
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Prints all figures; 1 when one is missed."""
-    parser = ArgumentParser(prog="python -m tests.benchmarks.scheduler")
-    parser.add_argument("seeds", type=int, nargs="?", default=20)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PARTS)}; without, all")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
-    given = parser.parse_args(arguments)
+    parser = parser_of(__spec__, __doc__)
+    parser.add_argument("seeds", type=int, nargs="?", default=20, help="default: %(default)s")
+    parser.add_argument(
+        "names", nargs="*", type=one_of(PARTS), metavar="NAME", help=f"of {', '.join(PARTS)}; default: all"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)"
+    )
+    given = parser.parse_args()
     missed = 0
     for name, figures in over_seeds(given.names or list(PARTS), given.seeds, given.jobs):
         say(f"{name}: {(PARTS[name].__doc__ or '').splitlines()[0]}")
@@ -270,4 +274,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -7,7 +7,6 @@ tokens a second over round robin's: of ours; of ours where what is believed of c
 large as all eight, in the order of arrival; of round robin. Invariant: the same requests for all.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,6 +23,7 @@ from headrace.scheduler.simulate.records import _prefix_of
 from headrace.scheduler.simulate.scenario import draw
 from tests.benchmarks.caches import BACKENDS, MODEL, NAMES, course_of
 from tests.benchmarks.saying import say
+from tests.support.entry import count_of, parser_of
 
 BLOCKS = 1_500
 _KNOWING = "all-knowing"
@@ -60,7 +60,7 @@ def together(course: Course, seed: int) -> float:
     return sum(ours for ours, _ in late) / sum(most for _, most in late)
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(seeds: int) -> None:
     """A line for each trace and seed."""
     for name in NAMES:
         course = replace(course_of(name), models=[replace(MODEL, cache_blocks=BLOCKS)] * BACKENDS)
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
             _KNOWING: Entrant(partial(AllKnowing, course.policy, "main"), course.policy),
             IN_TURN: known[IN_TURN],
         }
-        for seed in range(1, 1 + (int(arguments[0]) if arguments else 3)):
+        for seed in range(1, 1 + seeds):
             found = {each: runs[0] for each, runs in compare(course, entrants, [seed]).items()}
             ours, knowing, in_turn = found[HEADRACE], found[_KNOWING], found[IN_TURN]
             say(
@@ -81,4 +81,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(count_of(parser_of(__spec__, __doc__), "seeds", 3, "runs of each trace"))

@@ -24,6 +24,7 @@ from headrace.cli.stack.processes import Stack
 from headrace.devkit.kafka import KafkaCluster
 from headrace.devkit.served import EngineProcess
 from tests.support.callers import chat_body
+from tests.support.entry import count_of, parser_of
 from tests.support.stacks import FAKE, running
 
 IN_FLIGHT, ALONE, WARM_UP = 128, 500, 500
@@ -120,4 +121,4 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main(count_of(parser_of(__spec__, __doc__), "requests", 10_000, "in each of the two runs"))

@@ -22,6 +22,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.devkit.kafka import KafkaCluster
 from headrace.scheduler.state.offsets import BLOCK
 from tests.benchmarks.takeover import Bench, next_epoch, stands_by_for
+from tests.support.entry import count_of, parser_of
 
 TENANT = "a"
 
@@ -86,4 +87,10 @@ def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000))
+    sys.exit(
+        main(
+            count_of(
+                parser_of(__spec__, __doc__), "requests", 100_000, "finished behind the one that doesn't end"
+            )
+        )
+    )

@@ -26,6 +26,7 @@ from headrace.contracts.requests import RequestRecord
 from headrace.devkit.kafka import KafkaCluster
 from headrace.runtime.policy_file import load_policy
 from tests.benchmarks.filling import TENANTS, fill
+from tests.support.entry import count_of, parser_of
 from tests.support.scheduler.live import Ownerships, Pool
 from tests.support.scheduler.live_worker import LiveWorker
 from tests.support.scheduler.pure import POOL
@@ -195,4 +196,4 @@ def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
+    sys.exit(main(count_of(parser_of(__spec__, __doc__), "requests", 1_000_000, "in the backlog")))

@@ -1,6 +1,5 @@
 """`make simulate-faults`: many seeds on all cores, with totals; or one seed's history. Exits 1 when anything is violated."""
 
-import argparse
 import os
 import sys
 import time
@@ -10,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.seeds import SOMETIMES, told
 from tests.simulation.world.run import Verdict, run_seed
+from tests.support.entry import parser_of
 
 _TOLD_MOST = 3
 
@@ -62,7 +62,7 @@ def simulate(seeds: range) -> int:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser = parser_of(__spec__, __doc__)
     parser.add_argument("--seeds", type=seeds_of, default=range(2_000), help="1000..2000, or how many from 0")
     parser.add_argument("--history", type=int, help="print this seed's history instead")
     given = parser.parse_args()

@@ -17,6 +17,7 @@ from headrace.result_delivery.wiring import DeliveryLoop
 from headrace.runtime.process import load_policy_or_exit, run_plain_loop
 from headrace.runtime.settings_loading import load_or_exit
 from headrace.runtime.telemetry import Telemetry
+from tests.support.entry import parser_of
 
 
 class DyingProducer(KafkaLoopProducer):
@@ -55,4 +56,6 @@ def main(dies_at: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    parser = parser_of(__spec__, __doc__)
+    parser.add_argument("topic", help="the one at which it dies")
+    sys.exit(main(parser.parse_args().topic))

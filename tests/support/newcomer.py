@@ -4,6 +4,7 @@ Invariant: nothing of this machine reaches the commands but the tools linked bel
 whatever they started is found by a mark in its environment, so that a process left behind is a failure.
 """
 
+import argparse
 import contextlib
 import os
 import pty
@@ -164,4 +165,13 @@ def main(commands: tuple[str, ...]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(tuple(sys.argv[1:]) or COMMANDS))
+    parser = argparse.ArgumentParser(
+        prog="tests/newcomer.sh", description="Run commands as a newcomer would."
+    )
+    parser.add_argument(
+        "commands",
+        nargs="*",
+        metavar="COMMAND",
+        help=f"such as '{COMMANDS[0]}'; default: {' and '.join(COMMANDS)}",
+    )
+    sys.exit(main(tuple(parser.parse_args().commands) or COMMANDS))

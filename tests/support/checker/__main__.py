@@ -1,17 +1,17 @@
 """`python -m tests.support.checker FILE`: judges a saved history; exit status 1 when a promise was broken."""
 
-import argparse
 import sys
 from pathlib import Path
 
 from tests.support.checker.history import load
 from tests.support.checker.judging import coverage, judge, told
+from tests.support.entry import parser_of
 
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Judge a history of JSON lines.")
-    parser.add_argument("file", type=Path)
+    parser = parser_of(__spec__, __doc__)
+    parser.add_argument("file", type=Path, help="a history.jsonl of a drill")
     history = load(parser.parse_args().file)
     print(", ".join(f"{count} {name}" for name, count in coverage(history).items()))  # noqa: T201
     violations = judge(history)

@@ -1,20 +1,21 @@
 """`make drill SEED=7 KILLS=40`: kills and pauses everything under load, then judges. See docs/drills.md."""
 
-import argparse
 import random
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 from tests.support.drill.run import Order, Verdict, drill
 from tests.support.drill.stage import new_folder
+from tests.support.entry import parser_of
 from tests.support.postgres import programs
 
 SECONDS_A_KILL, LEAST_S, REQUESTS_A_SECOND = 5.0, 60.0, 7
 DATABASES = ("auto", "sqlite", "postgres")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Kill anything, then look whether every promise was kept.")
+def _arguments() -> Namespace:
+    parser = parser_of(__spec__, __doc__)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--kills", type=int, default=12, help="blows of all kinds")
     parser.add_argument("--requests", type=int, default=None)
@@ -31,7 +32,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _order(given: argparse.Namespace) -> Order:
+def _order(given: Namespace) -> Order:
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     seconds = given.seconds or max(LEAST_S, given.kills * SECONDS_A_KILL)
     requests = given.requests or int(seconds * REQUESTS_A_SECOND)
