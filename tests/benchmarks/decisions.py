@@ -19,6 +19,7 @@ from statistics import fmean
 from headrace.bus.messages import Received
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin, Payload
+from headrace.scheduler.decisions.pick_next import order_key
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.spilled import Spilled
@@ -87,7 +88,7 @@ class Pool:
         self._offset += 1
         origin = Origin("requests", 0, self._offset)
         received = Received("requests", 0, self._offset, 0, b"", (), None)
-        order = (0, self._dice.randint(0, 10**9), self._offset, self._offset)
+        order = order_key(0, self._dice.randint(0, 10**9), self._offset, self._offset)
         return Tracked(record, origin, received, (), order, charge=self._dice.randint(1, 4_000))
 
 

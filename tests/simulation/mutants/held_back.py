@@ -3,12 +3,15 @@
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held_back import HeldBack
-from headrace.scheduler.state.tenant_queue import TierQueue
+from headrace.scheduler.state.tier_queue import TierQueue
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 
 def who_comes_back_keeps_its_credit(patches: Patches) -> None:
-    patches.set(FairQueue, "_comes_back", FairQueue.touch)
+    def comes_back(self: FairQueue, name: str, tenant: str) -> None:
+        self._tiers[name].turns.enter(tenant, self._tiers[name].tenants[tenant])
+
+    patches.set(FairQueue, "_comes_back", comes_back)
 
 
 def a_tier_that_comes_back_keeps_its_credit(patches: Patches) -> None:

@@ -9,6 +9,7 @@ from headrace.scheduler.core import spilling
 from headrace.scheduler.core.endings import Endings
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.decisions import what_to_spill
+from headrace.scheduler.decisions.pick_next import with_priority
 from headrace.scheduler.decisions.what_to_spill import Amount
 from headrace.scheduler.state.backlogs import Backlogs
 from headrace.scheduler.state.fair_queue import FairQueue
@@ -98,8 +99,10 @@ def a_payload_on_its_way_stops_the_queue(patches: Patches) -> None:
     right = FairQueue._next_of
 
     def next_of(self: FairQueue, name: str, tier: Any, slots: int) -> Tracked | None:
-        least = self._least_tenant(name, tier)
-        return None if self._first_of(name, least) is None else right(self, name, tier, slots)
+        least = tier.turns.least(tier.weight, slots)
+        if least is not None and self._first_of(name, least) is None:
+            return None
+        return right(self, name, tier, slots)
 
     patches.set(FairQueue, "_next_of", next_of)
 
@@ -159,7 +162,7 @@ def priorities_are_forgotten(patches: Patches) -> None:
     right = Packing.pack
 
     def pack(self: Packing, tracked: Tracked) -> bytes | None:
-        return right(self, structs.replace(tracked, order=(0, *tracked.order[1:])))
+        return right(self, structs.replace(tracked, order=with_priority(tracked.order, 0)))
 
     patches.set(Packing, "pack", pack)
 

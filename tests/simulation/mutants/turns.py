@@ -4,11 +4,11 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.scheduler.decisions import pick_next
-from headrace.scheduler.state import account, accounts, fair_queue, held_back
+from headrace.scheduler.state import account, accounts, fair_queue, turns
 from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
-from headrace.scheduler.state.tracked import Tracked
+from headrace.scheduler.state.turns import Turns
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 _BOUNDS = "test_fair_bounds::test_tenants_stay_within_the_bounds_and_no_slot_idles"
@@ -19,11 +19,10 @@ _BLINKING = "test_fair_bounds::test_a_tier_gets_its_share_while_others_blink_on_
 
 
 def the_greatest_counter_goes_first(patches: Patches) -> None:
-    def most_served(self: FairQueue, name: str, tier: Any, _slots: int) -> Tracked | None:
-        tenants: dict[str, Any] = tier.tenants
-        return self._first_of(name, max(tenants, key=lambda tenant: self._accounts.of(name, tenant).value))
+    def most_served(self: Turns, _weight: int, _slots: int | None) -> str | None:
+        return max(self._queues, key=lambda name: self._queues[name].account.value, default=None)
 
-    patches.set(FairQueue, "_next_of", most_served)
+    patches.set(Turns, "least", most_served)
 
 
 def the_greatest_tag_goes_first(patches: Patches) -> None:
@@ -47,13 +46,14 @@ def shares_are_divided_anew(patches: Patches) -> None:
     right = FairQueue.next
     shares: dict[int, dict[str, Fraction]] = {}
 
-    def next_one(self: FairQueue, slots: int) -> Any:
+    def next_one(self: FairQueue, slots: int, **more: Any) -> Any:
         tiers = self._accounts.tiers
         mine = shares.setdefault(id(self), {name: tier.account.share for name, tier in tiers.items()})
         busy = sum((mine[name] for name in tiers if self.depth(name)), Fraction(0))
         for name, tier in tiers.items():
-            tier.account.share = mine[name] / busy if busy and self.depth(name) else mine[name]
-        return right(self, slots)
+            share = mine[name] / busy if busy and self.depth(name) else mine[name]
+            tier.account.share, tier.account._ratio = share, share.as_integer_ratio()
+        return right(self, slots, **more)
 
     patches.set(FairQueue, "next", next_one)
 
@@ -66,7 +66,7 @@ def debt_is_cleared_by_idling(patches: Patches) -> None:
     def lift(self: Accounts, tier: str, tenant: str, floor: int) -> None:
         account = self.of(tier, tenant)
         account.settled = floor - account.charged
-        self.moved(tier, tenant)
+        self.tiers[tier].moved[tenant] = None
 
     patches.set(Accounts, "lift", lift)
 
@@ -86,7 +86,7 @@ def weights_mean_nothing(patches: Patches) -> None:
 
 
 def a_charge_is_rounded_down(patches: Patches) -> None:
-    patches.set(account, "step_of", lambda charge, share: charge * share.denominator // share.numerator)
+    patches.set(account, "step_of", lambda charge, share: charge * share[1] // share[0])
 
 
 def debt_is_forgotten(patches: Patches) -> None:
@@ -102,31 +102,30 @@ def the_last_in_order_goes_first(patches: Patches) -> None:
 
 
 def nobody_is_held_to_its_slots(patches: Patches) -> None:
-    patches.set(held_back, "most_in_flight", lambda _weight, _all, _slots: 10**9)
+    patches.set(turns, "most_in_flight", lambda _weight, _all, _slots: 10**9)
 
 
 def who_is_passed_over_keeps_its_credit(patches: Patches) -> None:
-    right = Accounts.lift
-
-    def lift(self: Accounts, tier: str, tenant: str, floor: int) -> None:
-        if not self.of(tier, tenant).in_flight:
-            right(self, tier, tenant, floor)
-
-    patches.set(Accounts, "lift", lift)
+    patches.set(Turns, "lift_due", lambda _self, _name: 0)
 
 
 def who_is_passed_over_is_forgotten(patches: Patches) -> None:
-    patches.set(FairQueue, "take_turns_again", lambda _self: None)
+    """Until its own counter moves."""
+    patches.set(Turns, "_let_back_below", lambda _self, _weight, _slots: None)
 
 
-def who_is_passed_over_is_not_lifted(patches: Patches) -> None:
-    right = FairQueue._take_turns_again
+def who_is_passed_over_pays_for_it(patches: Patches) -> None:
+    """It is lifted to who is served, by what it was charged meanwhile as well."""
+    right = Turns.lift_due
 
-    def again(self: FairQueue, name: str, tier: Any) -> None:
-        tier.served = 0
-        right(self, name, tier)
+    def due(self: Turns, name: str) -> int:
+        return right(self, name) and max(0, self._served - self._queues[name].account.value)
 
-    patches.set(FairQueue, "_take_turns_again", again)
+    patches.set(Turns, "lift_due", due)
+
+
+def a_new_owner_gives_the_credit(patches: Patches) -> None:
+    patches.set(FairQueue, "lift_all", lambda _self: None)
 
 
 _SLOW = "test_fair_bounds::test_who_sends_what_takes_long_has_twice_its_part_of_the_slots_at_most"
@@ -157,9 +156,25 @@ TURNS = (
     ),
     Mutant("a tier's credit survives idling", "an idle tier saves nothing up", a_tiers_credit_survives_idling, _FLOOR),
     Mutant("nobody held to its slots", "a tenant has twice its part of the slots", nobody_is_held_to_its_slots, _SLOW),
-    Mutant("passed over for ever", "who was passed over takes turns again", who_is_passed_over_is_forgotten, _RIGHT),
-    Mutant("passed over, not lifted", "no credit for slots that weren't one's", who_is_passed_over_is_not_lifted, _SLOW),
+    Mutant(
+        "passed over for ever",
+        "who was passed over takes turns again",
+        who_is_passed_over_is_forgotten,
+        "test_turns::test_who_was_passed_over_is_served_as_soon_as_the_limit_rises",
+    ),
+    Mutant(
+        "passed over and made to pay",
+        "what an attempt cost less stays its tenant's",
+        who_is_passed_over_pays_for_it,
+        "test_turns::test_who_was_passed_over_has_no_credit_for_that_and_keeps_what_an_attempt_cost_less",
+    ),
     Mutant("passed over with credit", "no credit for slots that weren't one's", who_is_passed_over_keeps_its_credit, _SLOW),
+    Mutant(
+        "passed over, and credit by takeover",
+        "a checkpoint has what counters are to be lifted by",
+        a_new_owner_gives_the_credit,
+        "test_settling::test_a_new_owner_gives_no_credit_for_slots_that_a_tenant_could_not_have",
+    ),
     Mutant("beginning at nothing", "who comes to an empty queue begins at its tags", nobody_knows_how_far_it_went, _BOUNDS),
     Mutant(
         "weights mean nothing",

@@ -141,7 +141,9 @@ class QueueAlone:
         found = self.queue.next(self.slots, going_on=self._going_on)
         self._going_on = True
         self.passed |= {w for w, settled in before.items() if self.accounts.of(*w).settled != settled}
-        self.passed |= {(name, each) for name, tier in self.queue._tiers.items() for each in tier.passed}
+        self.passed |= {
+            (name, each) for name, tier in self.queue._tiers.items() for each in tier.turns.those_over()
+        }
         return found
 
     def report(self, attempt: Attempt, spent: int) -> None:
@@ -183,10 +185,8 @@ class QueueAlone:
 
     def counter(self, tenant: str, tier: str = "t") -> Fraction:
         """v: settled, lifts included, and what is charged by our own books, over weight."""
-        account, queue = self.accounts.of(tier, tenant), self.queue._tiers[tier]
-        lift = (
-            max(0, queue.served - account.value) if tenant in queue.passed else 0
-        )  # which comes with its next turn
+        account = self.accounts.of(tier, tenant)
+        lift = self.queue._tiers[tier].turns.lift_due(tenant)  # which comes with its next turn
         return account.settled + lift + Fraction(self.charged[tier, tenant], self.weights.get(tenant, 1))
 
 

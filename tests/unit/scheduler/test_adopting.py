@@ -16,7 +16,6 @@ from headrace.contracts.policy import CeilingPolicy, Policy
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Usage
 from headrace.scheduler.decisions.is_it_over_its_ceiling import ceiling_of
-from headrace.scheduler.decisions.pick_next import step_of
 from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.ceilings import Ceilings
 from tests.support.scheduler.case import Case
@@ -41,7 +40,7 @@ def test_a_counter_with_another_share_is_what_a_new_owner_would_have(
     for charge in charges:
         changed.refund(charge)
     assert (changed.value, changed.in_flight) == (settled, 0)
-    assert step_of(0, after) == 0
+    assert fresh.step_of(0) == 0
 
 
 def changed_weights(run: QueueAlone, weights: dict[str, int]) -> None:

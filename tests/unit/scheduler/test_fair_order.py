@@ -124,7 +124,7 @@ def test_what_is_charged_is_taken_back_exactly(costs: list[tuple[int, int]], wei
         accounts.settle("t", "a", actual)
     account = accounts.of("t", "a")
     assert (account.charged, account.in_flight) == (0, 0)
-    assert account.settled == sum(step_of(actual, Fraction(weight)) for _, actual in costs)
+    assert account.settled == sum(step_of(actual, (weight, 1)) for _, actual in costs)
 
 
 def test_requests_without_a_price_take_turns_whatever_their_tenants_weigh() -> None:

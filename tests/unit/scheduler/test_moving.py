@@ -16,6 +16,7 @@ from headrace.contracts.selections import Find, Found, Selection
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import carrying_out, needed_from, rerouting
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.pick_next import with_priority
 from headrace.scheduler.decisions.what_to_spill import SpillBounds
 from tests.support.scheduler.pure import NAMES
 from tests.support.scheduler.two_pools import AWAY, HOME, PARTITION, TENANT, ObedientWorker, TwoPools
@@ -180,7 +181,7 @@ def test_an_operators_priority_goes_along() -> None:
     record = pools.submit(priority=1)
     pools.run(BEGIN_MS)
     tracked = state_of(pools).tracked[record.id]
-    state_of(pools).queue.reorder(tracked, (-7, *tracked.order[1:]))
+    state_of(pools).queue.reorder(tracked, with_priority(tracked.order, 7))
     move(pools)
     pools.settle()
     there = [r for r in pools.log(TopicKind.REQUESTS, AWAY, PARTITION) if isinstance(r, RequestRecord)]

@@ -8,6 +8,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.values import Failure, Usage
 from tests.support.scheduler.case import BOOT, Case
+from tests.support.scheduler.pure import policy
 
 
 def test_a_failed_attempt_whose_record_was_written_again_after_a_takeover_is_booked_once(case: Case) -> None:
@@ -56,3 +57,29 @@ def test_a_success_of_which_nobody_says_what_it_spent_is_settled_on_its_charge(c
     owner = case.owner.core
     assert owner is not None
     assert owner.state.accounts.of("batch", "a").settled == 3 * 1_000_000 + 2_000_000 + 1
+
+
+def test_a_new_owner_gives_no_credit_for_slots_that_a_tenant_could_not_have() -> None:
+    """It had its part of them all the time while others were served: its counter is lifted in checkpoints, too."""
+    case = Case(policy())
+    case.report(limit=4)
+    for _ in range(6):
+        case.submit(tenant="a")
+    case.run(300)
+    for _ in range(12):
+        for tenant in "cd":
+            case.submit(tenant=tenant)
+    case.run(300)
+    first, *usual = case.commands(Run)
+    case.answer(first, Verdict.DONE, status=Status.SUCCEEDED)
+    for _ in range(10):
+        case.run(300)
+        usage = Usage(completion_tokens=50)
+        case.answer(case.commands(Run)[-1], Verdict.DONE, status=Status.SUCCEEDED, usage=usage)
+    assert [run.request.tenant for run in case.commands(Run)] == ["a"] * 4 + ["c", "d"] * 5
+    case.run(2_000)
+    case.owner.crash()
+    while case.owner.core is None:
+        case.run(25)
+    settled = {name: case.core.state.accounts.of("batch", name).settled for name in "acd"}
+    assert settled["a"] + sum(run.charge for run in usual) >= min(settled["c"], settled["d"])

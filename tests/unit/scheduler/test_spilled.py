@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace.bus.messages import Place, Received
 from headrace.contracts.requests import MOST_HOPS, RequestRecord
 from headrace.contracts.values import Origin, Payload
-from headrace.scheduler.decisions.pick_next import order_of
+from headrace.scheduler.decisions.pick_next import order_key, order_of
 from headrace.scheduler.state import spilled as spilled_module
 from headrace.scheduler.state.packed import Packing, charge_of, key_of_order, order_of_packed
 from headrace.scheduler.state.sorted_runs import SortedPairs, SortedRecords
@@ -219,12 +219,14 @@ def test_when_all_are_gone_nothing_is_left() -> None:
 
 @given(st.lists(st.integers(0, 60), max_size=60, unique=True), st.integers(0, 60))
 def test_short_lists_are_one_long_one(members: list[int], key: int) -> None:
-    packed = [key_of_order((0, 0, 0, member)) + (member + 1).to_bytes(8, "big") for member in members]
+    packed = [
+        key_of_order(order_key(0, 0, 0, member)) + (member + 1).to_bytes(8, "big") for member in members
+    ]
     records = SortedRecords(4)
     for each in packed:
         records.add(each)
     assert list(records) == sorted(packed)
-    bound = key_of_order((0, 0, 0, key))
+    bound = key_of_order(order_key(0, 0, 0, key))
     before = sorted(packed)[: bisect_left(sorted(packed), bound)]
     assert records.before(bound) == (len(before), sum(map(charge_of, before)))
     for each in packed[::2]:

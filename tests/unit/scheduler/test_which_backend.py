@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.contracts.durations import ms
 from headrace.contracts.prefixes import ENDS
+from headrace.scheduler.decisions.pick_next import order_key, priority_of, times_of
 from headrace.scheduler.decisions.which_backend import (
     COLD,
     Candidate,
@@ -107,8 +108,8 @@ def test_who_is_near_is_of_equal_priority_within_the_quantum_and_passes_no_deadl
     found: list[tuple[int, int, bool]],
 ) -> None:
     ordered = [
-        ((priority, deadline, 0, number), has)
-        for number, (priority, deadline, has) in enumerate(sorted(found))
+        (order_key(-urgency, deadline, 0, number), has)
+        for number, (urgency, deadline, has) in enumerate(sorted(found))
     ]
     numbers = list(near(ordered))
     assert numbers == list(range(len(numbers)))
@@ -116,8 +117,8 @@ def test_who_is_near_is_of_equal_priority_within_the_quantum_and_passes_no_deadl
     first = ordered[0][0]
     for number in numbers:
         order = ordered[number][0]
-        assert order[0] == first[0]
-        assert order[1] - first[1] <= ms(QUANTUM)
+        assert priority_of(order) == priority_of(first)
+        assert times_of(order)[0] - times_of(first)[0] <= ms(QUANTUM)
         assert not any(has for _, has in ordered[:number]), "nobody passes who has a deadline"
 
 

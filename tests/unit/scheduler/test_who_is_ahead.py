@@ -83,8 +83,8 @@ def test_no_more_goes_before_than_waits_and_what_is_far_behind_goes_not_at_all(
     assert going.cost == cost * going.requests
     assert (going.requests == 0) == (other > counter)
     if 0 < going.requests < requests:
-        last = other + (going.requests - 1) * step_of(cost, Fraction(weight))
-        assert last <= counter < last + step_of(cost, Fraction(weight)) + 1
+        last = other + (going.requests - 1) * step_of(cost, (weight, 1))
+        assert last <= counter < last + step_of(cost, (weight, 1)) + 1
 
 
 def heap_of(count: int) -> tuple[list[Any], list[Tracked]]:

@@ -176,6 +176,7 @@ class Checkpoints:
     def _tenants(self) -> list[Message]:
         accounts, found = self._state.accounts, []
         self._state.queue.forget_flows()
+        self._state.queue.lift_all()
         for tier, tenant in accounts.forget_idle(self._state.queue.backlogged()):
             found.append(self._forgotten(f"tenant/{tier}/{tenant}"))
         for tier, tenant in sorted(accounts.changed):

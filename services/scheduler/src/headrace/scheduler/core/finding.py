@@ -14,6 +14,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rerouting import Rerouting
 from headrace.scheduler.core.walking import Walk
 from headrace.scheduler.decisions.does_it_fit import Facts, end_in
+from headrace.scheduler.decisions.pick_next import priority_of
 
 LOOKS = 500
 """Requests in one step: some milliseconds."""
@@ -102,7 +103,7 @@ class Finding:
             model=record.model,
             stage=Stage.RUNNING if running else Stage.QUEUED,
             accepted_ms=record.accepted_ms,
-            priority=-tracked.order[0],
+            priority=priority_of(tracked.order),
             cost=tracked.charge,
             attempts=tracked.used,
         )

@@ -92,7 +92,7 @@ class Releasing:
         workers = self._with_room()
         self._headroom.begin(sum(candidate.room for _, candidate, _ in workers))
         unfinished = self._fill(workers)
-        self._state.queue.take_turns_again()
+        self._state.queue.look_again()
         if self._state.ceilings.pool_is_closed:
             self._holding.nothing_to_release()
         self._holding.may_be_given_nothing(backend_pacing.closed_boots(self._state))

@@ -23,6 +23,7 @@ from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.walking import facts_of
 from headrace.scheduler.decisions.does_it_fit import Facts
 from headrace.scheduler.decisions.may_reroute import may_follow, may_reroute
+from headrace.scheduler.decisions.pick_next import priority_of
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.state.rerouted import PassedOn, Reroute
 from headrace.scheduler.state.tracked import Phase, Tracked
@@ -143,7 +144,7 @@ class Rerouting:
         record, names = tracked.record, self._state.setting.names
         there = msgspec.structs.replace(
             record, pool=reroute.to, model=reroute.model, hop=record.hop + 1, through=(*record.through, record.pool),
-            priority=-tracked.order[0],  # an operator's, where one gave it another
+            priority=priority_of(tracked.order),  # an operator's, where one gave it another
         )  # fmt: skip
         place = Place(
             names.of(TopicKind.REQUESTS, pool=reroute.to, tier=record.tier), tracked.origin.partition

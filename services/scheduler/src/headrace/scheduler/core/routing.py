@@ -16,7 +16,6 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.room import room_at
 from headrace.scheduler.core.setting import Setting
 from headrace.scheduler.decisions.how_long_to_wait_for_a_cache import waits_ms
-from headrace.scheduler.decisions.pick_next import step_of
 from headrace.scheduler.decisions.which_backend import Candidate, Warmth, by_preference, home_of
 from headrace.scheduler.decisions.who_may_pass import (
     MOST_PASSED,
@@ -128,7 +127,7 @@ class Routing:
             return
         keys = hashes_of(record.prefix)
         if keys:
-            step = step_of(held.charge, self._state.accounts.of(held.tier, held.tenant).share)
+            step = self._state.accounts.of(held.tier, held.tenant).step_of(held.charge)
             self._largest[held.tier] = max(self._largest.get(held.tier, 0), step)
         if held.expected is not None:
             self._state.count(Counted.WARM)
@@ -198,7 +197,7 @@ class Routing:
         cached = self._estimating.cached_of(other.record, 0 if expected is None else expected.counted)
         return may_go_before(
             own.value,
-            step_of(self._estimating.charge_of(other.record, cached), own.share),
+            own.step_of(self._estimating.charge_of(other.record, cached)),
             least=state.accounts.of(tier, first.record.tenant).value,
             largest=self._largest.get(tier, 0),
         )

@@ -13,6 +13,7 @@ from headrace.contracts.selections import Selection, Stage
 from headrace.contracts.values import Origin
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.does_it_fit import Facts, does_it_fit
+from headrace.scheduler.decisions.pick_next import priority_of
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 _STAGES: dict[Phase, Stage | None] = {
@@ -25,7 +26,7 @@ _STAGES: dict[Phase, Stage | None] = {
 def facts_of(tracked: Tracked) -> Facts:
     """What an operator may ask of a request in memory."""
     facts = facts_in(tracked.record, tracked.origin)
-    return facts._replace(stage=_STAGES.get(tracked.phase), priority=-tracked.order[0])
+    return facts._replace(stage=_STAGES.get(tracked.phase), priority=priority_of(tracked.order))
 
 
 def facts_in(record: RequestRecord, origin: Origin) -> Facts:

@@ -12,8 +12,14 @@ from headrace.contracts.durations import ms
 from headrace.contracts.policy import TierPolicy
 from headrace.contracts.requests import RequestRecord
 
-OrderKey = tuple[int, int, int, int]
-"""Priority (greater first, so negated), deadline, arrival, place in the log: the lesser goes first."""
+OrderKey = int
+"""Priority (greater first, so negated), deadline, arrival, place in the log: the lesser goes first.
+
+One integer, since heaps compare such several times faster than tuples.
+"""
+_BITS = 64
+_MOST = (1 << _BITS) - 1
+_BELOW_PRIORITY = 1 << 3 * _BITS
 
 
 def tier_shares(tiers: Mapping[str, TierPolicy]) -> dict[str, Fraction]:
@@ -23,12 +29,13 @@ def tier_shares(tiers: Mapping[str, TierPolicy]) -> dict[str, Fraction]:
     return {name: floors[name] + rest * Fraction(tier.weight, weights) for name, tier in tiers.items()}
 
 
-def step_of(charge: int, share: Fraction) -> int:
+def step_of(charge: int, share: tuple[int, int]) -> int:
     """How far a charge (micro service units) moves a counter: charge / share, rounded up, so that each charge moves it.
 
-    The share is a tier's phi, or a tenant's weight. The same charge always moves by the same step: taking it back is exact.
+    The share is a tier's phi, or a tenant's weight, as numerator and denominator. The same charge always moves by the same
+    step: taking it back is exact.
     """
-    numerator, denominator = share.as_integer_ratio()
+    numerator, denominator = share
     return -(-charge * denominator // numerator)
 
 
@@ -63,9 +70,24 @@ def order_of(record: RequestRecord, offset: int, tier_default: timedelta) -> Ord
     """Where a request stands inside its tenant. No deadline counts as arrival plus the tier's queue time-out."""
     default_ms = record.accepted_ms + ms(tier_default)
     deadline = record.finish_by_ms or record.start_by_ms or default_ms
-    return (-record.priority, deadline, record.accepted_ms, offset)
+    return order_key(record.priority, deadline, record.accepted_ms, offset)
+
+
+def order_key(priority: int, deadline_ms: int, accepted_ms: int, offset: int) -> OrderKey:
+    """Where such a request stands. But for the priority all are in 0..2**64 - 1, as records are bound to be."""
+    return (((-priority << _BITS) + deadline_ms << _BITS) + accepted_ms << _BITS) + offset
+
+
+def priority_of(order: OrderKey) -> int:
+    """The priority that it stands by."""
+    return -(order // _BELOW_PRIORITY)
+
+
+def times_of(order: OrderKey) -> tuple[int, int, int]:
+    """The deadline (Unix ms), the arrival (Unix ms) and the place in the log that it stands by."""
+    return order >> 2 * _BITS & _MOST, order >> _BITS & _MOST, order & _MOST
 
 
 def with_priority(order: OrderKey, priority: int) -> OrderKey:
     """The same but for its priority."""
-    return (-priority, *order[1:])
+    return -priority * _BELOW_PRIORITY + order % _BELOW_PRIORITY

@@ -30,7 +30,7 @@ class Going(NamedTuple):
 
 def counter_at_turn(counter: int, share: Fraction, cost_ahead: int) -> int:
     """Where a queue's counter stands once so much of it has been released."""
-    return counter + (step_of(cost_ahead, share) if cost_ahead else 0)
+    return counter + (step_of(cost_ahead, share.as_integer_ratio()) if cost_ahead else 0)
 
 
 def goes_before(line: Line, name: str, counter: int) -> Going:
@@ -38,7 +38,7 @@ def goes_before(line: Line, name: str, counter: int) -> Going:
     if line.requests == 0 or (line.counter, line.name) >= (counter, name):
         return Going(0, 0)
     each = max(1, line.cost // line.requests)
-    turns, rest = divmod(counter - line.counter, step_of(each, line.share))
+    turns, rest = divmod(counter - line.counter, step_of(each, line.share.as_integer_ratio()))
     turns += rest > 0 or line.name < name
     requests = min(line.requests, turns)
     return Going(requests, line.cost * requests // line.requests)

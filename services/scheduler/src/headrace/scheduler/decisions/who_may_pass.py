@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from headrace.contracts.durations import ms
-from headrace.scheduler.decisions.pick_next import OrderKey
+from headrace.scheduler.decisions.pick_next import OrderKey, priority_of, times_of
 
 QUANTUM = timedelta(seconds=10)
 MOST_PASSED = 16
@@ -32,7 +32,8 @@ def near(orders: Iterable[tuple[OrderKey, bool]]) -> Iterator[int]:
     first: OrderKey | None = None
     for number, (order, has_deadline) in enumerate(orders):
         first = order if first is None else first
-        if order[0] != first[0] or order[1] - first[1] > ms(QUANTUM) or number >= MOST_PASSED:
+        apart_ms = times_of(order)[0] - times_of(first)[0]
+        if priority_of(order) != priority_of(first) or apart_ms > ms(QUANTUM) or number >= MOST_PASSED:
             return
         yield number
         if has_deadline:

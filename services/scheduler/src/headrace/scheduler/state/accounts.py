@@ -16,11 +16,14 @@ from headrace.scheduler.state.flows import Flows
 
 @dataclass(slots=True)
 class TierAccounts:
-    """A tier's own start tag and its tenants' counters. `largest_tag`: the largest tenant tag dispatched so far."""
+    """A tier's own start tag and its tenants' counters. `largest_tag`: the largest tenant tag dispatched so far; `moved`:
+    whose counters have moved since the queue, which orders tenants by them, looked last.
+    """
 
     account: Account
     largest_tag: int = 0
     tenants: dict[str, Account] = field(default_factory=dict)
+    moved: dict[str, None] = field(default_factory=dict)
 
 
 class Accounts:
@@ -32,8 +35,6 @@ class Accounts:
         self.virtual_time = 0
         self.changed: set[tuple[str, str]] = set()
         """(tier, tenant) whose settled counter moved since the last checkpoint."""
-        self.moved: Callable[[str, str], None] = lambda _tier, _tenant: None
-        """Told of every tenant's counter that moved: the queue orders tenants by it."""
         self.flows: dict[tuple[str, str], Flows] = {}
         """By tier and tenant, of those that send fairness keys. Wherever a `flow` is given below, it is charged as well."""
         self.flow_moved: Callable[[str, str, int], None] = lambda _tier, _tenant, _flow: None
@@ -64,20 +65,19 @@ class Accounts:
 
     def dispatch(self, tier: str, tenant: str, charge: int, flow: int | None = None) -> None:
         """Charge an attempt at dispatch, and move virtual time and the largest tags on."""
-        accounts, account = self.tiers[tier], self.of(tier, tenant)
+        accounts = self.tiers[tier]
         self.virtual_time = max(self.virtual_time, accounts.account.value)
-        accounts.largest_tag = max(accounts.largest_tag, account.value)
+        accounts.largest_tag = max(accounts.largest_tag, self.of(tier, tenant).value)
         if flow is not None:
             self.flows_of(tier, tenant).dispatch(flow)
         self.charge(tier, tenant, charge, flow)
 
     def charge(self, tier: str, tenant: str, charge: int, flow: int | None = None) -> None:
         """Charge an attempt that another owner dispatched."""
-        for account in self._all(tier, tenant, flow):
-            account.charge(charge)
-        self.moved(tier, tenant)
+        self.tiers[tier].account.charge(charge)
+        self._moving(tier, tenant).charge(charge)
         if flow is not None:
-            self.flow_moved(tier, tenant, flow)
+            self.charge_flow(tier, tenant, charge, flow)
 
     def charge_flow(self, tier: str, tenant: str, charge: int, flow: int) -> None:
         """Charge a flow for an attempt of which nobody knew the key when its tenant was charged."""
@@ -86,37 +86,40 @@ class Accounts:
 
     def recharge(self, tier: str, tenant: str, before: int, after: int, flow: int | None = None) -> None:
         """Raise the charge of an attempt in flight."""
-        for account in self._all(tier, tenant, flow):
-            account.recharge(before, after)
-        self.moved(tier, tenant)
+        self.tiers[tier].account.recharge(before, after)
+        self._moving(tier, tenant).recharge(before, after)
         if flow is not None:
+            self.flows_of(tier, tenant).of(flow).recharge(before, after)
             self.flow_moved(tier, tenant, flow)
 
     def refund(self, tier: str, tenant: str, charge: int, flow: int | None = None) -> None:
         """Take the charge of an attempt back: it has ended, or never was."""
-        for account in self._all(tier, tenant, flow):
-            account.refund(charge)
-        self.moved(tier, tenant)
+        self.tiers[tier].account.refund(charge)
+        self._moving(tier, tenant).refund(charge)
         if flow is not None:
+            self.flows_of(tier, tenant).of(flow).refund(charge)
             self.flow_moved(tier, tenant, flow)
 
     def settle(self, tier: str, tenant: str, spent: int, flow: int | None = None) -> None:
         """Book what an attempt really spent."""
-        if spent:
-            for account in self._all(tier, tenant, flow):
-                account.settle(spent)
-            self.changed.add((tier, tenant))
-            self.moved(tier, tenant)
-            if flow is not None:
-                self.flow_moved(tier, tenant, flow)
+        if not spent:
+            return
+        self.tiers[tier].account.settle(spent)
+        self._moving(tier, tenant).settle(spent)
+        self.changed.add((tier, tenant))
+        if flow is not None:
+            self.flows_of(tier, tenant).of(flow).settle(spent)
+            self.flow_moved(tier, tenant, flow)
 
     def lift(self, tier: str, tenant: str, floor: int) -> None:
         """A tenant becomes backlogged."""
-        account = self.of(tier, tenant)
-        if account.value < floor:
-            account.lift_to(floor)
+        self.lift_by(tier, tenant, floor - self.of(tier, tenant).value)
+
+    def lift_by(self, tier: str, tenant: str, by: int) -> None:
+        """A tenant has no credit for so much; nothing where that is less than 1."""
+        if by > 0:
+            self._moving(tier, tenant).settled += by
             self.changed.add((tier, tenant))
-            self.moved(tier, tenant)
 
     def lift_tier(self, tier: str) -> None:
         """A tier becomes backlogged: S = max(S, v)."""
@@ -153,6 +156,7 @@ class Accounts:
                     self.flows.pop((tier, tenant), None)
                     yield tier, tenant
 
-    def _all(self, tier: str, tenant: str, flow: int | None) -> tuple[Account, ...]:
-        both = self.tiers[tier].account, self.of(tier, tenant)
-        return both if flow is None else (*both, self.flows_of(tier, tenant).of(flow))
+    def _moving(self, tier: str, tenant: str) -> Account:
+        """A tenant's counter, which moves now."""
+        self.tiers[tier].moved[tenant] = None
+        return self.of(tier, tenant)

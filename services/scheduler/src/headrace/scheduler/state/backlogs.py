@@ -4,6 +4,7 @@ Invariant: what is counted here is what waits, in memory and spilled; a tier or 
 """
 
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 
 from headrace.contracts.requests import RequestRecord
@@ -14,7 +15,8 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.ahead import Before, before, with_turns
 from headrace.scheduler.state.flows import Flows
 from headrace.scheduler.state.spilled import Spilled
-from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, TierQueue, Waiting
+from headrace.scheduler.state.tenant_queue import NOBODY, FlowQueue, Waiting
+from headrace.scheduler.state.tier_queue import TierQueue
 from headrace.scheduler.state.tracked import Tracked
 
 
@@ -23,7 +25,10 @@ class Backlogs:
 
     def __init__(self, accounts: Accounts, spilled: Spilled) -> None:
         self._accounts, self._spilled = accounts, spilled
-        self._tiers = {name: TierQueue() for name in accounts.tiers}
+        self._tiers = {
+            name: TierQueue(tier.moved, partial(accounts.lift_by, name))
+            for name, tier in accounts.tiers.items()
+        }
 
     def tenants(self, tier: str) -> tuple[int, int]:
         """How many tenants wait in a tier, and their weight together."""
@@ -69,10 +74,12 @@ class Backlogs:
 
     def lines(self, tier: str, most: int) -> list[Line]:
         """The backlogged tenants of a tier; of more than `most` some, evenly spaced, no more than that."""
-        of, queues = self._accounts.of, self._tiers[tier].tenants
+        queues, due = self._tiers[tier].tenants, self._tiers[tier].turns.lift_due
         some = islice(queues.items(), 0, None, max(1, -(-len(queues) // most)))
-        counted = ((name, queue, of(tier, name)) for name, queue in some)
-        return [Line(name, own.value, own.share, queue.waiting, queue.cost) for name, queue, own in counted]
+        return [
+            Line(name, of.account.value + due(name), of.account.share, of.waiting, of.cost)
+            for name, of in some
+        ]
 
     def flow_queue_of(self, request: Tracked) -> FlowQueue:
         """Where a request waits, with what else of its flow does."""

@@ -6,7 +6,6 @@ state.spilled; its charge doesn't change while it waits. Who must be read again 
 """
 
 from collections.abc import Iterator, Set
-from heapq import heappop
 from itertools import islice
 
 from headrace.contracts.requests import RequestRecord
@@ -15,10 +14,10 @@ from headrace.scheduler.decisions.which_flow import NO_KEY
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.backlogs import Backlogs
 from headrace.scheduler.state.held_back import HeldBack
-from headrace.scheduler.state.in_order import in_order
 from headrace.scheduler.state.packed import Stub
 from headrace.scheduler.state.spilled import Spilled, Whose
-from headrace.scheduler.state.tenant_queue import NOBODY, TenantQueue, TierQueue
+from headrace.scheduler.state.tenant_queue import NOBODY, TenantQueue
+from headrace.scheduler.state.tier_queue import TierQueue
 from headrace.scheduler.state.tracked import Phase, Tracked
 
 
@@ -31,7 +30,7 @@ class FairQueue(Backlogs):
         self.frozen = HeldBack(self._tiers, accounts, self._comes_back)
         self.hungry: dict[Whose, None] = {}
         """Tenants that have spilled, and of whom something came or went since somebody looked last."""
-        accounts.moved, accounts.flow_moved = self.touch, self.touch_flow
+        accounts.flow_moved = self.touch_flow
 
     def assign(self, request: Tracked) -> int | None:
         """Say to which flow of its tenant it belongs from now on: that is charged for it. While it waits it stays the same.
@@ -54,8 +53,9 @@ class FairQueue(Backlogs):
         """Let it wait. Its tenant and tier are lifted when they become backlogged by it."""
         request.phase = Phase.WAITING
         self.assign(request)
-        self._queue_for(request)
-        self.enter(request)
+        queue = self._queue_for(request)
+        self._entries += 1
+        queue.enter(request, self._entries)
 
     def put_spilled(self, request: Tracked) -> None:
         """Let it wait among the spilled, where it is already, by the flow that it was assigned to."""
@@ -88,32 +88,21 @@ class FairQueue(Backlogs):
         name, tenant = request.record.tier, request.record.tenant
         tier = self._tiers[name]
         queue = tier.tenants[tenant]
-        for each in (queue, tier):
-            each.waiting -= 1
-            each.cost -= request.charge
+        tier.waiting -= 1
+        tier.cost -= request.charge
         queue.left(request)
         if tenant in tier.aside:
             tier.aside_waiting -= 1
         if not queue.waiting:
-            del tier.tenants[tenant]
-            tier.leaves(tenant)
-            tier.aside.discard(tenant)
-            tier.weight -= self._accounts.weight_of(tenant)
+            tier.end(tenant)
             return
         if self._spilled.in_order and self._spilled.has(name, tenant):
             self.hungry[name, tenant] = None
 
-    def touch(self, tier: str, tenant: str) -> None:
-        """The tenant's counter has moved: where it is backlogged it is entered anew before anybody is picked."""
-        queue = self._tiers[tier]
-        if tenant in queue.tenants:
-            queue.moved.add(tenant)
-
     def weights_changed(self) -> None:
         """Tenants have other weights, and so other counters."""
-        for name, tier in self._tiers.items():
-            tier.weight = sum(map(self._accounts.weight_of, tier.tenants))
-            tier.enter_all(self._accounts.tiers[name].tenants)
+        for tier in self._tiers.values():
+            tier.reweigh(self._accounts.weight_of)
 
     def touch_flow(self, tier: str, tenant: str, flow: int) -> None:
         """A flow's counter has moved: another may be next, and have to be read again."""
@@ -129,11 +118,10 @@ class FairQueue(Backlogs):
 
         `slots`: attempts that the pool may hold. Tenants that have as many in flight as they may are passed over, and lifted
         to who is served in their place: credit for what they didn't get would set others back. Who is held back isn't there.
-        `going_on`: since the last call only what it gave was dispatched or ended, so whoever was passed over isn't looked at
-        again, though its part may be a little larger now that another has nothing left to wait.
+        `going_on`: since the last call only what it gave was dispatched or ended, so who had to be read again still has to.
         """
         if not going_on:
-            self.take_turns_again()
+            self.look_again()
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
@@ -146,11 +134,15 @@ class FairQueue(Backlogs):
             del tags[chosen]
         return None
 
-    def take_turns_again(self) -> None:
-        """Whoever was passed over in earlier picks may be served by the next."""
-        for name, tier in self._tiers.items():
-            if tier.passed or tier.unread:
-                self._take_turns_again(name, tier)
+    def look_again(self) -> None:
+        """Who had to be read again may have been."""
+        for tier in self._tiers.values():
+            tier.turns.look_again()
+
+    def lift_all(self) -> None:
+        """Let the counters of those who were passed over say what they are lifted by: the next owner reads nothing else."""
+        for tier in self._tiers.values():
+            tier.turns.lift_all()
 
     def next_tenants(self, first: Tracked, slots: int, most: int) -> Iterator[Tracked]:
         """What is next of the tenants whose turn comes after that of `first`, which is next in its tier, by their counters.
@@ -158,11 +150,8 @@ class FairQueue(Backlogs):
         Of so many at most, without those who are passed over or must be read again.
         """
         name, tier, seen = first.record.tier, self._tiers[first.record.tier], {first.record.tenant}
-        for counter, tenant in islice(in_order(self._by_counter(name, tier)), 4 * most):
-            known = tenant in tier.tenants and self._accounts.of(name, tenant).value == counter
-            if tenant in seen or not known or tenant in tier.aside:
-                continue
-            if self.frozen.passes_over(name, tenant, slots):
+        for tenant in islice(tier.turns.in_order(), 4 * most):
+            if tenant in seen or self.frozen.passes_over(name, tenant, slots):
                 continue
             seen.add(tenant)
             if (found := self._first_of(name, tenant)) is not None:
@@ -191,25 +180,26 @@ class FairQueue(Backlogs):
 
     def counter_when_waiting(self, tier: str, tenant: str) -> int:
         """A tenant's counter, lifted as it would be if it began to wait now."""
-        counter = self._accounts.seen(tier, tenant).value
-        return counter if tenant in self._tiers[tier].tenants else max(counter, self._floor(tier))
+        counter, queue = self._accounts.seen(tier, tenant).value, self._tiers[tier]
+        if tenant in queue.tenants:
+            return counter + queue.turns.lift_due(tenant)
+        return max(counter, self._floor(tier))
 
     def _lift(self, name: str, tenant: str) -> None:
         self._accounts.lift(name, tenant, self._floor(name))
 
     def _floor(self, name: str) -> int:
         """To where whoever begins to wait in a tier is lifted."""
-        accounts, tier = self._accounts.tiers[name], self._tiers[name]
-        self.take_turns_again()
-        served = tier.taking_turns > 0
-        least = [self._accounts.of(name, self._least_tenant(name, tier)).value] if served else []
-        return lifted(0, least, accounts.largest_tag)
+        least = self._tiers[name].turns.floor()
+        return lifted(0, [] if least is None else [least], self._accounts.tiers[name].largest_tag)
 
     def _comes_back(self, name: str, tenant: str) -> None:
         self._lift(name, tenant)
-        self.touch(name, tenant)
+        tier = self._tiers[name]
+        tier.turns.enter(tenant, tier.tenants[tenant])
 
-    def _queue_for(self, request: Tracked) -> None:
+    def _queue_for(self, request: Tracked) -> TenantQueue:
+        """Its tenant's, in which it is counted from now on."""
         name, tenant = request.record.tier, request.record.tenant
         tier = self._tiers[name]
         aside = self.frozen.by_name(name, tenant)
@@ -218,67 +208,38 @@ class FairQueue(Backlogs):
         queue = tier.tenants.get(tenant)
         if queue is None:
             self._lift(name, tenant)
-            queue = tier.tenants[tenant] = TenantQueue()
-            tier.weight += self._accounts.weight_of(tenant)
-            self.touch(name, tenant)
-        flow = queue.flows.get(request.flow)
-        if flow is None:
-            flow = queue.begin(request.flow, self._accounts.flows.get((name, tenant)))
-        for each in (flow, queue, tier):
-            each.waiting += 1
-            each.cost += request.charge
+            queue = tier.begin(tenant, self._accounts.of(name, tenant), self._accounts.weight_of(tenant))
+            if not aside:
+                tier.turns.enter(tenant, queue)
+        if request.flow not in queue.flows:
+            queue.begin(request.flow, self._accounts.flows.get((name, tenant)))
+        queue.comes(request)
+        tier.waiting += 1
+        tier.cost += request.charge
         if aside:
             tier.aside.add(tenant)
             tier.aside_waiting += 1
+        return queue
 
     def _next_of(self, name: str, tier: TierQueue, slots: int) -> Tracked | None:
         """What is next in a tier; None: all who may be served must be read again first."""
         found = self._least_of(name, tier, slots)
-        if found is not None:
-            if tier.passed:
-                tier.served = self._accounts.of(name, found.record.tenant).value
-            return found
-        # no other can be served now, as after slots were lost: then it is no limit
-        found = next(filter(None, (self._first_of(name, each) for each in tier.passed)), None)
-        if found is not None:
-            tier.served = self._accounts.of(name, found.record.tenant).value
-            self._take_turns_again(name, tier)
+        if found is None and tier.turns.let_all_back():
+            found = self._least_of(
+                name, tier, None
+            )  # no other can be served now, as after slots were lost: it is no limit
         return found
 
-    def _take_turns_again(self, name: str, tier: TierQueue) -> None:
-        """Who was passed over for who has been served since then has no credit for that."""
-        for tenant in tier.passed:
-            self._accounts.lift(name, tenant, tier.served)
-        for tenant in (*tier.passed, *tier.unread):
-            self.touch(name, tenant)
-        tier.passed, tier.unread, tier.served = {}, {}, 0
-
-    def _least_of(self, name: str, tier: TierQueue, slots: int) -> Tracked | None:
-        """What is next of the least tenant that may be served; those before it are off the heap, and noted."""
-        while tier.taking_turns:
-            least = self._least_tenant(name, tier)
-            if self.frozen.passes_over(name, least, slots):
-                tier.passed[least] = None
-            elif (found := self._first_of(name, least)) is not None:
+    def _least_of(self, name: str, tier: TierQueue, slots: int | None) -> Tracked | None:
+        """What is next of the least tenant that may be served, and needn't be read again."""
+        turns = tier.turns
+        while (least := turns.least(tier.weight, slots)) is not None:
+            found = self._first_of(name, least)
+            if found is not None:
+                turns.serve(least)
                 return found
-            else:
-                tier.unread[least] = None
-            heappop(tier.heap)
+            turns.must_be_read(least)
         return None
-
-    def _least_tenant(self, name: str, tier: TierQueue) -> str:
-        """Of those that aren't set aside. Call only where there is one."""
-        heap, counters = self._by_counter(name, tier), self._accounts.tiers[name].tenants
-        while True:
-            value, tenant = heap[0]
-            if tenant in tier.tenants and tenant not in tier.aside and counters[tenant].value == value:
-                return tenant
-            heappop(heap)
-
-    def _by_counter(self, name: str, tier: TierQueue) -> list[tuple[int, str]]:
-        if tier.moved:
-            tier.enter_moved(self._accounts.tiers[name].tenants)
-        return tier.heap
 
     def _first_of(self, name: str, tenant: str) -> Tracked | None:
         """What is next of a tenant; None: its payload must be read again first."""

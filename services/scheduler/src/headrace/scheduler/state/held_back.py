@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from headrace.scheduler.decisions.pick_next import most_in_flight
 from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.frozen import Frozen, Hold
-from headrace.scheduler.state.tenant_queue import TierQueue
+from headrace.scheduler.state.tier_queue import TierQueue
 
 
 class HeldBack(Frozen):
@@ -93,7 +93,7 @@ class HeldBack(Frozen):
     def _set(self, name: str, queue: TierQueue, tenant: str, *, aside: bool) -> None:
         waiting = queue.tenants[tenant].waiting
         if aside and tenant not in queue.aside:
-            queue.leaves(tenant)
+            queue.turns.leave(tenant)
             queue.aside.add(tenant)
             queue.aside_waiting += waiting
         elif not aside and tenant in queue.aside:

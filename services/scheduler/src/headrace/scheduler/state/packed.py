@@ -17,11 +17,13 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.selections import Stage
 from headrace.contracts.values import Origin, Payload
 from headrace.scheduler.decisions.does_it_fit import Facts
-from headrace.scheduler.decisions.pick_next import OrderKey
+from headrace.scheduler.decisions.pick_next import OrderKey, priority_of, times_of
 from headrace.scheduler.state.tracked import Phase, Tracked
 
-_HEAD, _ORDER, _COST = struct.Struct(">QQQQQ"), struct.Struct(">QQQQ"), struct.Struct(">Q")
-_PRIORITY = 2**31
+_COST = struct.Struct(">Q")
+_ORDER_BYTES = 32
+_NOT_NEGATIVE = 2**31 << 192
+"""Added to an order, so that the least priority is no negative number."""
 _KEY_BITS = 60
 """An int of so many takes 32 bytes; of more it would take 48."""
 T = TypeVar("T", bound=Hashable)
@@ -80,24 +82,23 @@ def key_of(request_id: str) -> int:
 
 def charge_of(packed: bytes) -> int:
     """What it is expected to cost, in micro service units."""
-    cost: int = _COST.unpack_from(packed, _ORDER.size)[0]
+    cost: int = _COST.unpack_from(packed, _ORDER_BYTES)[0]
     return cost
 
 
 def order_of_packed(packed: bytes) -> OrderKey:
     """Where it stands inside its tenant."""
-    priority, deadline, accepted, offset = _ORDER.unpack_from(packed)
-    return priority - _PRIORITY, deadline, accepted, offset
+    return int.from_bytes(packed[:_ORDER_BYTES], "big") - _NOT_NEGATIVE
 
 
 def key_of_order(order: OrderKey) -> bytes:
     """All that is packed of requests that go before this one is less, and of those that go after it greater."""
-    return _ORDER.pack(order[0] + _PRIORITY, *order[1:])
+    return (order + _NOT_NEGATIVE).to_bytes(_ORDER_BYTES, "big")
 
 
 def with_order(packed: bytes, order: OrderKey) -> bytes:
     """The same at another place in its tenant's order."""
-    return key_of_order(order) + packed[_ORDER.size :]
+    return key_of_order(order) + packed[_ORDER_BYTES:]
 
 
 class Table(Generic[T]):
@@ -165,10 +166,9 @@ class Packing:
             fairness_key=record.fairness_key,
             flow=tracked.flow,
         )
-        priority, deadline, accepted, offset = tracked.order
         try:
-            head = _HEAD.pack(priority + _PRIORITY, deadline, accepted, offset, tracked.charge)
-        except struct.error:
+            head = key_of_order(tracked.order) + _COST.pack(tracked.charge)
+        except (struct.error, OverflowError):
             self._places.leave(rest.place)
             self._shapes.leave(rest.shape)
             return None
@@ -178,11 +178,12 @@ class Packing:
         """As it waited, without its payload."""
         order, rest = order_of_packed(packed), _rest_of(packed)
         shape, place = self._shapes[rest.shape], self._places[rest.place]
+        _, accepted_ms, offset = times_of(order)
         waits, stream, plain_text, sends_usage, stays = (bool(rest.flags >> bit & 1) for bit in range(5))
         record = RequestRecord(
             id=rest.id,
             partition=place.partition,
-            accepted_ms=order[2],
+            accepted_ms=accepted_ms,
             payload=Payload(size=rest.size),
             gateway=rest.gateway,
             waits=waits,
@@ -195,7 +196,7 @@ class Packing:
             choices=rest.choices,
             sequences=rest.sequences,
             media=rest.media,
-            priority=-order[0],
+            priority=priority_of(order),
             fairness_key=rest.fairness_key,
             start_by_ms=rest.start_by_ms,
             finish_by_ms=rest.finish_by_ms,
@@ -204,7 +205,7 @@ class Packing:
         )
         return Tracked(
             record=record,
-            origin=Origin(*place, order[3]),
+            origin=Origin(*place, offset),
             received=None,
             trace=(),
             order=order,
@@ -217,16 +218,17 @@ class Packing:
     def stub(self, packed: bytes) -> Stub:
         """Where it stands."""
         rest = _rest_of(packed)
-        return Stub(rest.id, self._places[rest.place], order_of_packed(packed)[3], rest.size)
+        return Stub(rest.id, self._places[rest.place], times_of(order_of_packed(packed))[2], rest.size)
 
     def facts(self, packed: bytes) -> Facts:
         """What an operator may ask for. Costs a tenth of unpacking it."""
         rest = _rest_of(packed)
         shape = self._shapes[rest.shape]
-        urgency, _, accepted_ms, offset = order_of_packed(packed)
-        origin = Origin(*self._places[rest.place], offset)
+        order = order_of_packed(packed)
+        _, accepted_ms, offset = times_of(order)
+        origin, priority = Origin(*self._places[rest.place], offset), priority_of(order)
         return Facts(
-            rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED, origin, -urgency
+            rest.id, shape.tenant, shape.tier, shape.model, accepted_ms, Stage.QUEUED, origin, priority
         )
 
     def whose(self, packed: bytes) -> tuple[str, str, int]:
@@ -248,7 +250,7 @@ def id_in(packed: bytes) -> str:
 
 
 def _rest_of(packed: bytes) -> _Rest:
-    return _DECODER.decode(memoryview(packed)[_HEAD.size :])
+    return _DECODER.decode(memoryview(packed)[_ORDER_BYTES + _COST.size :])
 
 
 def _flags_of(record: RequestRecord) -> int:

@@ -1,4 +1,4 @@
-"""What waits of one tenant and its flows, and of one tier. Used by state.fair_queue.
+"""What waits of one tenant and its flows, and in which order. Used by state.fair_queue.
 
 Invariant: the counts hold all that waits; the heaps hold what of it is in memory, and lazily deleted entries; only flows of
 which something waits are here, and they take turns only where there are two.
@@ -6,6 +6,7 @@ which something waits are here, and they take turns only where there are two.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import NamedTuple
@@ -70,12 +71,15 @@ class FlowQueue:
         return list(islice(here, most))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TenantQueue:
-    """`turns`: flows by their counters, lazily deleted. `whole`, `size`: requests with their payloads, and bytes that these
-    take.
+    """`account`, `weight`: the tenant's in this tier; `entered_at`: its counter where its turn among the others is entered.
+    `turns`: flows by their counters, lazily deleted. `whole`, `size`: requests with their payloads, and bytes of these.
     """
 
+    account: Account
+    weight: int
+    entered_at: int | None = None
     flows: dict[int, FlowQueue] = field(default_factory=dict)
     turns: list[tuple[int, int]] = field(default_factory=list)
     waiting: int = 0
@@ -88,18 +92,17 @@ class TenantQueue:
         """What is in memory with its payload."""
         return Amount(self.whole, self.size)
 
-    def begin(self, flow: int, counters: Flows | None) -> FlowQueue:
+    def begin(self, flow: int, counters: Flows | None) -> None:
         """A flow becomes backlogged. `counters`: None where no request had a key, and so there is only one flow."""
         if counters is not None:
             least = counters.of(self.next_flow(counters)).value if self.flows else None
             counters.lift(flow, least)
-        found = self.flows[flow] = FlowQueue()
+        self.flows[flow] = FlowQueue()
         if len(self.flows) == 2 and counters is not None:
             self.turns = [(counters.of(each).value, each) for each in self.flows]
             heapify(self.turns)
         elif counters is not None:
             self.moved(flow, counters)
-        return found
 
     def end(self, flow: int) -> None:
         """Nothing of a flow waits any more."""
@@ -161,9 +164,19 @@ class TenantQueue:
         flow.whole += 1
         self.size += len(received.value or b"") + OVERHEAD
 
+    def comes(self, request: Tracked) -> None:
+        """It waits from now on, wherever it is."""
+        flow = self.flows[request.flow]
+        self.waiting += 1
+        self.cost += request.charge
+        flow.waiting += 1
+        flow.cost += request.charge
+
     def left(self, request: Tracked) -> None:
         """It waits no longer."""
         flow, received = self.flows[request.flow], request.received
+        self.waiting -= 1
+        self.cost -= request.charge
         flow.waiting -= 1
         flow.cost -= request.charge
         if received is not None:
@@ -176,52 +189,5 @@ class TenantQueue:
             flow.tidy()
 
 
-NOBODY = TenantQueue()
+NOBODY = TenantQueue(Account(Fraction(1)), 1)
 """Of a tenant of whom nothing waits. To look at."""
-
-
-@dataclass(slots=True)
-class TierQueue:
-    """`heap`: tenants by their counters, lazily deleted. Those that `moved` since are entered anew before it is looked at,
-    once each: an attempt's end moves a counter twice, and many end in a step. `weight`: of all tenants with waiting
-    requests. `aside`: those of them that are held back by name, with so many requests. `passed`: those that have their part
-    of the slots, `unread`: those of whom the next must be read again; for the picks of one step neither are in the heap, and
-    `served` is the counter at which the last one was served in their place.
-    """
-
-    tenants: dict[str, TenantQueue] = field(default_factory=dict)
-    heap: list[tuple[int, str]] = field(default_factory=list)
-    moved: set[str] = field(default_factory=set)
-    waiting: int = 0
-    cost: int = 0
-    weight: int = 0
-    aside: set[str] = field(default_factory=set)
-    aside_waiting: int = 0
-    passed: dict[str, None] = field(default_factory=dict)
-    unread: dict[str, None] = field(default_factory=dict)
-    served: int = 0
-
-    @property
-    def taking_turns(self) -> int:
-        """How many tenants there are in the heap."""
-        return len(self.tenants) - len(self.aside) - len(self.passed) - len(self.unread)
-
-    def leaves(self, tenant: str) -> None:
-        """It takes no turns: nothing of it waits any more, or it is set aside."""
-        self.passed.pop(tenant, None)
-        self.unread.pop(tenant, None)
-
-    def enter_moved(self, counters: Mapping[str, Account]) -> None:
-        """Enter whose counter has moved."""
-        for tenant in self.moved:
-            if tenant in self.tenants:
-                heappush(self.heap, (counters[tenant].value, tenant))
-        self.moved.clear()
-        if len(self.heap) > 4 * len(self.tenants) + _SLACK:
-            self.enter_all(counters)
-
-    def enter_all(self, counters: Mapping[str, Account]) -> None:
-        """Enter them all, and drop what no longer counts."""
-        self.moved.clear()
-        self.heap = [(counters[tenant].value, tenant) for tenant in self.tenants]
-        heapify(self.heap)
