@@ -137,7 +137,10 @@ def test_an_operator_looks_into_a_queue_and_orders_what_fits(kafka: str, prefix:
         assert "nothing was done: --yes moves 3 to large" in ordered(
             "move", "small", "--to", "large", "--all"
         )
-        assert "3 were sent to large" in ordered("move", "small", "--to", "large", "--tenant", "b", "--yes")
+        moved = ordered("move", "small", "--to", "large", "--tenant", "b", "--yes")
+        assert "asked: move to large what waits, of tenant b" in moved
+        assert "3 went to large" in moved
+        assert "stay" not in moved
         eventually(lambda: listed()["queued"] == 0, "they have gone", PATIENCE)
 
         def there() -> Any:
@@ -145,4 +148,6 @@ def test_an_operator_looks_into_a_queue_and_orders_what_fits(kafka: str, prefix:
 
         eventually(lambda: there()["queued"] == 3, "they have come", PATIENCE)
         assert {each["id"] for each in there()["requests"]} == set(of_b)
+        back = ordered("move", "large", "--to", "small", "--all", "--yes")
+        assert "0 went to small\n3 stay in large:\n  3 in small before" in back
     pool.close()

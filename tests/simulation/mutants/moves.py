@@ -3,7 +3,9 @@
 import msgspec
 
 from headrace.contracts.control import MoveMatching
+from headrace.contracts.selections import Find
 from headrace.scheduler.core import needed_from
+from headrace.scheduler.core.finding import Finding
 from headrace.scheduler.core.moving import Moving
 from headrace.scheduler.core.pool_state import PoolState
 from tests.simulation.mutants.bulk import over_when_it_has_begun
@@ -33,7 +35,21 @@ def means_newer_ones_too(patches: Patches) -> None:
     patches.set(Moving, "keep", keep)
 
 
+def the_wrong_order_is_told_of(patches: Patches) -> None:
+    def moved(self: Finding, find: Find) -> int | None:
+        moves = self._state.bulk_moves
+        return next((move.done for move in (*moves, *reversed(moves.over)) if move.order.to == find.to), None)
+
+    patches.set(Finding, "_moved", moved)
+
+
 MOVES = (
+    Mutant(
+        "who asks is told of another's move",
+        "what an order came to is told to who asks in its words",
+        the_wrong_order_is_told_of,
+        _TESTS + "all_that_wait_and_fit_go_and_what_came_later_stays",
+    ),
     Mutant(
         "a move of many requests means newer ones too",
         "an order means what stands before the ends that it names",

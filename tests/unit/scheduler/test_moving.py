@@ -12,7 +12,7 @@ from headrace.contracts.lifecycle import Status
 from headrace.contracts.observations import DeadLetter
 from headrace.contracts.replies import Answer
 from headrace.contracts.requests import RequestRecord
-from headrace.contracts.selections import Find, Found, Selection
+from headrace.contracts.selections import Find, Found, Selection, Stays
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core import carrying_out, needed_from, rerouting
 from headrace.scheduler.core.pool_state import PoolState
@@ -29,13 +29,15 @@ def control() -> Place:
     return Place(NAMES.of(TopicKind.CONTROL, pool=HOME), 0)
 
 
-def move(pools: TwoPools, to: str = AWAY, model: str | None = None, **fields: Any) -> int:
-    """An operator's order, of now; where it stands in `control`."""
+def move(pools: TwoPools, to: str = AWAY, model: str | None = None, **fields: Any) -> MoveMatching:
+    """An operator's order, of now."""
     topic, ends = NAMES.of(TopicKind.REQUESTS, pool=HOME, tier="batch"), dict[int, int]()
     for number in range(2):
         ends[number] = pools.world.append(message_of(Place(topic, number), Barrier()))
     selection = Selection(**{"stands_before": {topic: ends}, **fields})
-    return pools.world.append(message_of(control(), MoveMatching(selection=selection, to=to, model=model)))
+    order = MoveMatching(selection=selection, to=to, model=model)
+    pools.world.append(message_of(control(), order))
+    return order
 
 
 def state_of(pools: TwoPools) -> PoolState:
@@ -44,11 +46,13 @@ def state_of(pools: TwoPools) -> PoolState:
     return core.state
 
 
-def asked(pools: TwoPools, to: str = AWAY, model: str | None = None) -> Found:
-    """What the owner at home says of all."""
+def asked(
+    pools: TwoPools, to: str = AWAY, model: str | None = None, selection: Selection | None = None
+) -> Found:
+    """What the owner at home says of all, or of these."""
     replies = Place(NAMES.of(TopicKind.REPLIES), 0)
     before = len(pools.world.logs[replies])
-    find = Find(selection=Selection(), to=to, model=model)
+    find = Find(selection=selection or Selection(), to=to, model=model)
     pools.world.append(message_of(control(), Query(id="n", nonce="n", gateway=0, find=find)))
     pools.run(600)
     (told,) = pools.world.records(TopicKind.REPLIES)[before:]
@@ -70,12 +74,14 @@ def test_all_that_wait_and_fit_go_and_what_came_later_stays() -> None:
     meant, other = [pools.submit() for _ in range(5)], pools.submit(tenant="b", fairness_key="k")
     pools.run(BEGIN_MS)
     assert asked(pools).may_go == 6
-    move(pools, tenant=TENANT)
+    ordered = move(pools, tenant=TENANT)
     later = pools.submit()
     pools.run(4_000)
     assert ended_away(pools) == ids(meant)
     assert all(each.id in state_of(pools).tracked for each in (other, later))
     assert asked(pools).may_go == 2
+    assert asked(pools, selection=ordered.selection).moved == 5, "who ordered it is told what came of it"
+    assert asked(pools).moved is None, "nobody ordered that"
     assert not state_of(pools).bulk_moves
     assert needed_from.control_to_keep(state_of(pools)) == len(pools.world.logs[control()])
 
@@ -109,7 +115,8 @@ def test_an_order_waits_for_what_stands_unread_and_for_room() -> None:
         place = Place(NAMES.of(TopicKind.REQUESTS, pool=HOME, tier="batch"), PARTITION)
         pools.owners[HOME].stalled[place] = pools.world.now_ms + 3_000
         meant = [pools.submit() for _ in range(7)]
-        stands = move(pools)
+        move(pools)
+        stands = len(pools.world.logs[control()]) - 1
         pools.run(2_000)
         assert needed_from.control_to_keep(state_of(pools)) == stands
         pools.run(10_000)
@@ -140,7 +147,9 @@ def test_what_runs_stays_and_so_does_what_may_not_go() -> None:
     kept = pools.submit()
     pools.run(500)
     state_of(pools).tracked[kept.id].stays = True  # as of one that was too large for the other pool's log
-    assert asked(pools).may_go == 0
+    found = asked(pools)
+    assert (found.may_go, found.queued, found.running) == (0, 1, 1)
+    assert found.stay == {Stays.REFUSED: 1}
     move(pools)
     pools.run(1_500)
     assert not state_of(pools).bulk_moves
@@ -153,7 +162,9 @@ def test_to_a_pool_or_a_model_that_nobody_knows_nothing_goes_and_the_order_is_ov
     pools = TwoPools()
     record = pools.submit()
     pools.run(BEGIN_MS)
-    assert asked(pools, to="nowhere").may_go == asked(pools, model="none").may_go == 0
+    nowhere, no_model = asked(pools, to="nowhere"), asked(pools, model="none")
+    assert (nowhere.may_go, nowhere.stay) == (0, {Stays.NO_POOL: 1})
+    assert (no_model.may_go, no_model.stay) == (0, {Stays.NO_MODEL: 1})
     assert asked(pools, model=AWAY).may_go == 1
     move(pools, to="nowhere")
     move(pools, model="none")

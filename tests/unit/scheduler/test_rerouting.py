@@ -8,9 +8,10 @@ from headrace.bus.messages import Place
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.policy import Policy
 from headrace.contracts.requests import MOST_HOPS, RequestRecord
+from headrace.contracts.selections import Stays
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload
-from headrace.scheduler.decisions.may_reroute import may_reroute
+from headrace.scheduler.decisions.may_reroute import why_it_stays
 from tests.support.scheduler.pure import NAMES
 from tests.support.scheduler.two_pools import AWAY, HOME, PARTITION, THIRD, ObedientWorker, TwoPools
 
@@ -226,15 +227,23 @@ def test_what_was_in_a_workers_hands_stays() -> None:
     st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5, unique=True),
     st.sampled_from("abcdefg"),
     st.booleans(),
+    st.booleans(),
 )
-@example(list("abcd"), "e", False)
+@example(list("abcd"), "e", False, False)
 def test_nobody_goes_where_it_was_or_nobody_is_or_too_often(
-    been_in: list[str], to: str, was_tried: bool
+    been_in: list[str], to: str, was_tried: bool, kept: bool
 ) -> None:
     *through, pool = been_in
-    record = msgspec.structs.replace(RECORD, pool=pool, hop=len(through), through=tuple(through))
-    may = may_reroute(record, to, set("abcdef"), was_tried=was_tried)
-    assert may == (not was_tried and to in set("abcdef") - set(been_in) and len(through) < MOST_HOPS)
+    record = msgspec.structs.replace(RECORD, pool=pool, hop=len(through), through=tuple(through), stays=kept)
+    against = {
+        Stays.NO_POOL: to == "g",
+        Stays.TRIED: was_tried,
+        Stays.KEPT: kept,
+        Stays.BEEN_THERE: to in been_in,
+        Stays.TOO_MANY_POOLS: len(through) >= MOST_HOPS,
+    }
+    why = why_it_stays(record, to, set("abcdef"), was_tried=was_tried)
+    assert against[why] if why is not None else not any(against.values())
 
 
 def test_a_pool_that_the_policy_lost_keeps_what_was_to_go_there() -> None:

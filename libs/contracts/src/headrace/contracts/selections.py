@@ -22,6 +22,21 @@ class Stage(StrEnum):
     RUNNING = "running"
 
 
+class Stays(StrEnum):
+    """Why a request that waits may not go to another pool: a worker had it before; it has been there, or in as many pools as
+    a request may be in; its caller keeps it here; the other pool's log took no such record; it isn't clear which of the
+    models there it means; or its owner knows no such pool.
+    """
+
+    TRIED = "tried"
+    BEEN_THERE = "been_there"
+    TOO_MANY_POOLS = "too_many_pools"
+    KEPT = "kept"
+    REFUSED = "refused"
+    NO_MODEL = "no_model"
+    NO_POOL = "no_pool"
+
+
 class Selection(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The unfinished requests that fit every field that is given; none given: all. `model` is the name that the backend
     knows; `id_prefix` begins an id; `accepted_before_ms` is Unix time by ingest's clock. `stands_before`: by topic and
@@ -67,7 +82,9 @@ class FoundRequest(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Found(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How many fit, of those that the owner has read; `requests` are the oldest of them. `unread_partitions`: so many
     request partitions that may hold more of them aren't read at present, since their window is full. `of_other_priority`:
-    so many have another priority than was asked for; `may_go`: so many may go to the pool that was asked for.
+    so many have another priority than was asked for; `may_go`: so many may go to the pool that was asked for, and `stay`,
+    why the others that wait may not. `moved`: so many has this owner sent there by an order in the same words; None: it
+    knows of no such order.
     """
 
     queued: Count
@@ -76,3 +93,5 @@ class Found(Struct, frozen=True, omit_defaults=True, kw_only=True):
     unread_partitions: Count = 0
     of_other_priority: Count | None = None
     may_go: Count | None = None
+    stay: dict[Stays, Count] = {}
+    moved: Count | None = None

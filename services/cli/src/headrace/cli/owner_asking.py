@@ -65,46 +65,48 @@ class Owner:
         """Of these what is older than this, if an age is given, by the owner's clock."""
         return selection if age is None else older(selection, age, self._clock_ms())
 
-    def await_none(self, selection: Selection) -> None:
+    def await_none(self, selection: Selection) -> Found:
         """Wait until no request fits any more."""
 
-        def left() -> str | None:
-            found = self.find(Find(selection=selection)).found
+        def left(found: Found) -> str | None:
             count = found.queued + found.running
             return _left(count, found) if count or found.unread_partitions else None
 
-        self._await(left)
+        return self._await(lambda: self.find(Find(selection=selection)), left)
 
-    def await_gone(self, selection: Selection, to: str, model: str | None) -> None:
+    def await_gone(self, selection: Selection, to: str, model: str | None) -> Found:
         """Wait until all that may go to the pool `to`, as `model` there, have gone, or are on their way."""
+        find = Find(selection=selection, to=to, model=model)
 
-        def left() -> str | None:
-            found = self.find_who_may_go(Find(selection=selection, to=to, model=model)).found
+        def left(found: Found) -> str | None:
             return _left(found.may_go or 0, found) if found.may_go or found.unread_partitions else None
 
-        self._await(left)
+        return self._await(lambda: self.find_who_may_go(find), left)
 
-    def await_priority(self, selection: Selection, priority: int) -> None:
+    def await_priority(self, selection: Selection, priority: int) -> Found:
         """Wait until all that the owner has read, and that fit, have this priority."""
 
-        def left() -> str | None:
-            others = self.find(Find(selection=selection, priority=priority)).found.of_other_priority
-            if others is None:
+        def left(found: Found) -> str | None:
+            if found.of_other_priority is None:
                 raise self._too_old()
-            return f"{others} have another priority" if others else None
+            return f"{found.of_other_priority} have another priority" if found.of_other_priority else None
 
-        self._await(left, unless=", unless its log says that too many stand")
+        find = Find(selection=selection, priority=priority)
+        return self._await(lambda: self.find(find), left, unless=", unless its log says that too many stand")
 
-    def _await(self, left: Callable[[], str | None], unless: str = "") -> None:
-        """Wait until `left` has nothing to tell."""
+    def _await(
+        self, look: Callable[[], Looked], left: Callable[[Found], str | None], unless: str = ""
+    ) -> Found:
+        """Look until `left` has nothing to tell of what is found; what was found last."""
         began = monotonic()
-        while (told := left()) is not None:
+        while (told := left(found := look().found)) is not None:
             if monotonic() - began > self._within.total_seconds():
                 raise Trouble(
                     f"after {render(self._within)} {told}; the owner of {self._pool} goes on with the order{unless}: "
                     "see `headrace queue ls`"
                 )
             sleep(_LOOK_AGAIN_S)
+        return found
 
     def _clock_ms(self) -> int:
         """What the owner's clock says now, Unix ms."""

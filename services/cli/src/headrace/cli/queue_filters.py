@@ -15,7 +15,7 @@ import typer
 from headrace.bus.messages import Place
 from headrace.cli.terminal import warn
 from headrace.cli.trouble import Trouble
-from headrace.contracts.durations import ms, parse
+from headrace.contracts.durations import ms, parse, render
 from headrace.contracts.policy import Policy
 from headrace.contracts.selections import Selection, Stage
 from headrace.runtime.suggestions import did_you_mean
@@ -75,6 +75,21 @@ def selection_of(
         model=model,
         id_prefix=id_prefix,
         stage=None if state is State.ANY else Stage(state),
+    )
+
+
+def in_words(selection: Selection, age: timedelta | None) -> str:
+    """What the options mean, as a person says it."""
+    staged = {None: "what waits and runs", Stage.QUEUED: "what waits", Stage.RUNNING: "what runs"}
+    told = (
+        ("of tier", selection.tier),
+        ("of tenant", selection.tenant),
+        ("for model", selection.model),
+        ("with ids that begin with", selection.id_prefix),
+        ("older than", None if age is None else render(age)),
+    )
+    return ", ".join(
+        [staged[selection.stage], *(f"{words} {what}" for words, what in told if what is not None)]
     )
 
 

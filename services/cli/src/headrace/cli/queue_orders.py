@@ -15,7 +15,7 @@ from headrace.cli.found_requests import show_found, summary_of
 from headrace.cli.log_reading import logs_of
 from headrace.cli.options import policy_of, require_pool
 from headrace.cli.owner_asking import Looked, Owner
-from headrace.cli.queue_filters import State, age_of, patience_of, refuse_all, selection_of, until
+from headrace.cli.queue_filters import State, age_of, in_words, patience_of, refuse_all, selection_of, until
 from headrace.cli.terminal import say, say_json
 from headrace.contracts.control import ControlRecord
 from headrace.contracts.selections import Find, Found, Selection
@@ -68,28 +68,35 @@ class Order(ABC):
     def record(self, meant: Selection, looked: Looked) -> ControlRecord:
         """As it is written to `control`."""
 
+    @property
     @abstractmethod
-    def wait(self, owner: Owner, meant: Selection) -> None:
-        """Until it is carried out. Raises Trouble."""
+    def words(self) -> str:
+        """What is asked for, before what it is asked of: `cancel`."""
 
     @abstractmethod
-    def told(self, found: Found, *, yes: bool) -> Iterable[str]:
-        """What was done, or would be, in sentences."""
+    def wait(self, owner: Owner, meant: Selection) -> Found:
+        """Until it is carried out; what fits then. Raises Trouble."""
+
+    @abstractmethod
+    def told(self, found: Found, after: Found | None) -> Iterable[str]:
+        """What was done, or would be, in sentences. `found` before it; `after`: what fitted then; None: nothing was done."""
 
 
 def ordered(settings: ServiceSettings, asked: Asked, order: Order, *, yes: bool, as_json: bool) -> None:
     """Give the order, or without `yes` only look, and say what was found before anything was done. Raises Trouble."""
-    looked = _given(settings, asked, order) if yes else _looked(settings, asked, order)
+    looked, after = _given(settings, asked, order) if yes else (_looked(settings, asked, order), None)
     if as_json:
         found = msgspec.to_builtins(looked.found, str_keys=True)
-        say_json({"pool": asked.pool, **order.named, "dry_run": not yes, **found})
+        then = {} if after is None else {"after": msgspec.to_builtins(after, str_keys=True)}
+        say_json({"pool": asked.pool, **order.named, "dry_run": not yes, **found, **then})
         return
     show_found(looked)
+    say(f"asked: {order.words} {in_words(asked.selection, asked.age)}")
     say(summary_of(asked.pool, looked.found))
     if not looked.found.queued + looked.found.running + looked.found.unread_partitions:
         say("nothing fits, so there is nothing to do")
         return
-    for sentence in order.told(looked.found, yes=yes):
+    for sentence in order.told(looked.found, after):
         say(sentence)
 
 
@@ -99,12 +106,11 @@ def _looked(settings: ServiceSettings, asked: Asked, order: Order) -> Looked:
         return order.look(owner, owner.of_age(asked.selection, asked.age))
 
 
-def _given(settings: ServiceSettings, asked: Asked, order: Order) -> Looked:
+def _given(settings: ServiceSettings, asked: Asked, order: Order) -> tuple[Looked, Found]:
     with logs_of(settings) as logs:
         owner = Owner(logs, asked.pool, asked.within)
         ends = logs.ends_of_requests(asked.pool, policy_of(settings))
         meant = until(owner.of_age(asked.selection, asked.age), ends)
         looked = order.look(owner, meant)
         logs.order(asked.pool, order.record(meant, looked))
-        order.wait(owner, meant)
-    return looked
+        return looked, order.wait(owner, meant)

@@ -52,14 +52,19 @@ def cancel(
 class _Cancel(Order):
     """Of what fits, to its end."""
 
+    @property
+    def words(self) -> str:
+        """As Order.words, and so on."""
+        return "cancel"
+
     def record(self, meant: Selection, looked: Looked) -> CancelMatching:
-        """As Order.record, and so on."""
+        """What the owner reads."""
         return CancelMatching(selection=meant, before_ms=looked.owner_ms)
 
-    def wait(self, owner: Owner, meant: Selection) -> None:
+    def wait(self, owner: Owner, meant: Selection) -> Found:
         """Until none fits any more."""
-        owner.await_none(meant)
+        return owner.await_none(meant)
 
-    def told(self, _found: Found, *, yes: bool) -> tuple[str]:
+    def told(self, _found: Found, after: Found | None) -> tuple[str]:
         """What became of them."""
-        return ("they were cancelled" if yes else "nothing was done: --yes cancels them",)
+        return ("nothing was done: --yes cancels them" if after is None else "they were cancelled",)

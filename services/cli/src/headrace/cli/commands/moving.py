@@ -22,8 +22,19 @@ from headrace.cli.queue_filters import (
 from headrace.cli.queue_orders import EXAMPLES, Order, asked_of, ordered
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import MoveMatching
-from headrace.contracts.selections import Find, Found, Selection
+from headrace.contracts.requests import MOST_HOPS
+from headrace.contracts.selections import Find, Found, Selection, Stays
 from headrace.runtime.settings import ServiceSettings
+
+_WHY = {
+    Stays.TRIED: "given to a worker before",
+    Stays.BEEN_THERE: "in {to} before",
+    Stays.TOO_MANY_POOLS: "in {most} pools before, as many as a request may be in",
+    Stays.KEPT: "kept here by the caller's `fallback: false`",
+    Stays.REFUSED: "refused by the log of {to}",
+    Stays.NO_MODEL: "for a model of which it isn't clear what it is in {to}: name one by --as",
+    Stays.NO_POOL: "since the pool's owner knows no {to}: its policy file is another",
+}
 
 
 def move(
@@ -58,13 +69,14 @@ def move(
         settings, "move", pool, everything=everything, older_than=older_than, within=within, state=State.QUEUED, tier=tier,
         tenant=tenant, model=model, id_prefix=id_prefix,
     )  # fmt: skip
-    ordered(settings, asked, _Move(to, model_there), yes=yes, as_json=as_json)
+    ordered(settings, asked, ToPool(pool, to, model_there), yes=yes, as_json=as_json)
 
 
 @dataclass(frozen=True)
-class _Move(Order):
-    """To the pool `to`, as `model` there."""
+class ToPool(Order):
+    """From the pool `here` to the pool `to`, as `model` there."""
 
+    here: str
     to: str
     model: str | None
 
@@ -72,6 +84,11 @@ class _Move(Order):
     def named(self) -> Mapping[str, str]:
         """As Order.named, and so on."""
         return {"to": self.to}
+
+    @property
+    def words(self) -> str:
+        """What is asked for."""
+        return f"move to {self.to}{'' if self.model is None else f' as {self.model}'}"
 
     def look(self, owner: Owner, meant: Selection) -> Looked:
         """And how many of them may go."""
@@ -82,21 +99,31 @@ class _Move(Order):
         """What the owner reads."""
         return MoveMatching(selection=meant, to=self.to, model=self.model)
 
-    def wait(self, owner: Owner, meant: Selection) -> None:
+    def wait(self, owner: Owner, meant: Selection) -> Found:
         """Until all that may go are on their way."""
-        owner.await_gone(meant, self.to, self.model)
+        return owner.await_gone(meant, self.to, self.model)
 
-    def told(self, found: Found, *, yes: bool) -> Iterator[str]:
-        """How many go, and why others don't."""
-        may_go = found.may_go or 0
-        if may_go < found.queued:
-            yield (
-                f"{found.queued - may_go} of them may not go to {self.to}: they were tried already, have been in it or in "
-                "too many pools, are kept here by their callers, or it isn't clear which of its models is theirs (see --as)"
-            )
-        sent = f"{may_go} were sent to {self.to}"
-        would = f"--yes moves {may_go} to {self.to}" if may_go else "none of them may go"
-        yield sent if yes else f"nothing was done: {would}"
+    def told(self, found: Found, after: Found | None) -> Iterator[str]:
+        """How many went, or would, and why others don't."""
+        if after is None:
+            may_go = found.may_go or 0
+            yield f"nothing was done: {f'--yes moves {may_go} to {self.to}' if may_go else 'none of them may go'}"
+            yield from self._why_others_stay(found.queued - may_go, found.stay)
+            return
+        gone = found.queued - after.queued
+        if after.moved is None:  # another owner has taken over meanwhile, or one is of an older version
+            yield f"{gone} went to {self.to}, or began to run, or ended"
+        else:
+            yield f"{after.moved} went to {self.to}"
+            if gone > after.moved:
+                yield f"{gone - after.moved} began to run, or ended, before they could go"
+        yield from self._why_others_stay(after.queued, after.stay)
+
+    def _why_others_stay(self, count: int, stay: Mapping[Stays, int]) -> Iterator[str]:
+        if count:
+            yield f"{count} stay{'s' * (count == 1)} in {self.here}{':' * bool(stay)}"
+        for why, how_many in stay.items():
+            yield f"  {how_many} {_WHY[why].format(to=self.to, most=MOST_HOPS + 1)}"
 
 
 def _refuse_in_vain(settings: ServiceSettings, pool: str, to: str, model: str | None) -> None:

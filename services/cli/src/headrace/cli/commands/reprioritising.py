@@ -61,15 +61,21 @@ class _Reprioritise(Order):
 
     priority: int
 
+    @property
+    def words(self) -> str:
+        """As Order.words, and so on."""
+        return f"give priority {self.priority} to"
+
     def record(self, meant: Selection, _looked: Looked) -> Reprioritise:
         """What the owner reads."""
         return Reprioritise(selection=meant, priority=self.priority)
 
-    def wait(self, owner: Owner, meant: Selection) -> None:
+    def wait(self, owner: Owner, meant: Selection) -> Found:
         """Until all have it."""
-        owner.await_priority(meant, self.priority)
+        return owner.await_priority(meant, self.priority)
 
-    def told(self, _found: Found, *, yes: bool) -> tuple[str]:
+    def told(self, _found: Found, after: Found | None) -> tuple[str]:
         """What holds from now on."""
-        done = f"they have priority {self.priority} now, among their tenant's own"
-        return (done if yes else "nothing was done: --yes changes their priority",)
+        if after is None:
+            return ("nothing was done: --yes changes their priority",)
+        return (f"they have priority {self.priority} now, among their tenant's own",)

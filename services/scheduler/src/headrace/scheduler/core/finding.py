@@ -4,11 +4,11 @@ Invariant: changes nothing; however many there are, a step looks at a bounded nu
 bounded number of them.
 """
 
-from collections import deque
+from collections import Counter, deque
 from heapq import heappush, heappushpop
 
-from headrace.contracts.control import Query
-from headrace.contracts.selections import Find, Found, FoundRequest, Selection, Stage
+from headrace.contracts.control import MoveMatching, Query
+from headrace.contracts.selections import Find, Found, FoundRequest, Selection, Stage, Stays
 from headrace.scheduler.core.answering import Answering
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rerouting import Rerouting
@@ -30,6 +30,7 @@ class _Question:
         self.walk = Walk(state, find.selection)
         self.count = dict.fromkeys(Stage, 0)
         self.of_other_priority = self.may_go = 0
+        self.stay: Counter[Stays] = Counter()
         self.oldest: list[tuple[int, str]] = []
 
     def take(self, facts: Facts) -> None:
@@ -70,7 +71,8 @@ class Finding:
         question = self._questions[0]
         for facts in question.walk.step(LOOKS):
             question.take(facts)
-            question.may_go += self._may_go(question.find, facts)
+            if question.find.to is not None and facts.stage is Stage.QUEUED:
+                self._look_whether_it_may_go(question, facts, question.find.to)
         if question.walk.over:
             self._questions.popleft()
             self._answering.found(question.query, self._found(question))
@@ -84,11 +86,26 @@ class Finding:
             requests=tuple(each for each in named if each is not None),
             unread_partitions=self._unread(question.find.selection),
             may_go=None if question.find.to is None else question.may_go,
+            stay=dict(question.stay),
+            moved=self._moved(question.find),
             of_other_priority=None if question.find.priority is None else question.of_other_priority,
         )
 
-    def _may_go(self, find: Find, facts: Facts) -> bool:
-        return find.to is not None and self._rerouting.model_there(facts, find.to, find.model) is not None
+    def _look_whether_it_may_go(self, question: _Question, facts: Facts, to: str) -> None:
+        if self._rerouting.model_there(facts, to, question.find.model) is not None:
+            question.may_go += 1
+        else:
+            question.stay[self._rerouting.why_not(facts, to)] += 1
+
+    def _moved(self, find: Find) -> int | None:
+        """By the order in the same words, which names the ends of logs: so it is hardly another one's."""
+        if find.to is None:
+            return None
+        asked, moves = (
+            MoveMatching(selection=find.selection, to=find.to, model=find.model),
+            self._state.bulk_moves,
+        )
+        return next((move.done for move in (*moves, *reversed(moves.over)) if move.order == asked), None)
 
     def _named(self, request_id: str) -> FoundRequest | None:
         """None: it has ended meanwhile."""

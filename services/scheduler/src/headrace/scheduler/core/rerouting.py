@@ -13,7 +13,7 @@ from headrace.bus.ports import Confirmation, QueueFullError, TooLargeError
 from headrace.contracts.control import CancelRequest, Query
 from headrace.contracts.fallbacks import model_there
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.selections import Stage
+from headrace.contracts.selections import Stage, Stays
 from headrace.contracts.topics import TopicKind
 from headrace.scheduler.core.checkpointing import Checkpoints
 from headrace.scheduler.core.counted import Counted
@@ -22,7 +22,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.walking import facts_of
 from headrace.scheduler.decisions.does_it_fit import Facts
-from headrace.scheduler.decisions.may_reroute import may_follow, may_reroute
+from headrace.scheduler.decisions.may_reroute import may_follow, why_it_stays
 from headrace.scheduler.decisions.pick_next import priority_of
 from headrace.scheduler.decisions.when_expired import expired_as
 from headrace.scheduler.state.rerouted import PassedOn, Reroute
@@ -56,10 +56,7 @@ class Rerouting:
 
     def may(self, tracked: Tracked, to: str) -> bool:
         """Whether a request may go to this pool at all."""
-        state = self._state
-        tried = tracked.phase is not Phase.WAITING or tracked.last != _NEVER or tracked.id in state.retrying
-        stays = tracked.stays or tracked.record.stays
-        return not stays and may_reroute(tracked.record, to, state.setting.policy.pools, was_tried=tried)
+        return self._why_it_stays(tracked, to) is None
 
     def model_there(self, facts: Facts, to: str, wanted: str | None) -> str | None:
         """The name by which the backends of the pool `to` know the model of a request that waits, `wanted` as callers name it
@@ -69,6 +66,12 @@ class Rerouting:
         if pool is None or facts.stage is not Stage.QUEUED or tracked is None or not self.may(tracked, to):
             return None
         return model_there(pool.models, facts.model, wanted)
+
+    def why_not(self, facts: Facts, to: str) -> Stays:
+        """Why a request that waits has no model there."""
+        tracked = self._state.tracked.look(facts.id)
+        stays = None if tracked is None else self._why_it_stays(tracked, to)
+        return stays or Stays.NO_MODEL
 
     def begin(self, tracked: Tracked, to: str, model: str) -> bool:
         """Let a request that waits go to the pool `to`, whose backends know its model as `model`; whether it does."""
@@ -120,6 +123,12 @@ class Rerouting:
         else:
             state.send(message_of(Place(state.setting.names.of(TopicKind.CONTROL, pool=to), 0), record))
         return True
+
+    def _why_it_stays(self, tracked: Tracked, to: str) -> Stays | None:
+        state = self._state
+        tried = tracked.phase is not Phase.WAITING or tracked.last != _NEVER or tracked.id in state.retrying
+        stays = why_it_stays(tracked.record, to, state.setting.policy.pools, was_tried=tried)
+        return Stays.REFUSED if stays is None and tracked.stays else stays
 
     def _is_due(self, reroute: Reroute, tracked: Tracked) -> bool:
         said = reroute.said_in <= self._checkpoints.committed_number

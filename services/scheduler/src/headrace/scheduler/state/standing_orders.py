@@ -6,6 +6,7 @@ stands behind the ends of logs that it names (of an older writer: was accepted a
 again does nothing to newer ones.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -14,6 +15,8 @@ from headrace.bus.messages import Place
 from headrace.contracts.control import MoveMatching
 from headrace.contracts.selections import Selection
 from headrace.scheduler.decisions.does_it_fit import end_in
+
+_KNOWN = 16
 
 
 class Selects(Protocol):
@@ -53,10 +56,11 @@ S = TypeVar("S", bound=StandingOrder[Selects])
 
 
 class StandingOrders(Generic[S]):
-    """All of one kind in a pool, in the order of their turns."""
+    """All of one kind in a pool, in the order of their turns. `over`: the last that were carried out, for who asks."""
 
     def __init__(self) -> None:
         self._standing: dict[int, S] = {}
+        self.over: deque[S] = deque(maxlen=_KNOWN)
 
     def __len__(self) -> int:
         return len(self._standing)
@@ -70,7 +74,7 @@ class StandingOrders(Generic[S]):
 
     def drop(self, order: S) -> None:
         """It is carried out."""
-        del self._standing[order.offset]
+        self.over.append(self._standing.pop(order.offset))
 
     def put_last(self, order: S) -> None:
         """It has had its turn: one whose requests nobody has read yet holds up no other."""
