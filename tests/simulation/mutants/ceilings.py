@@ -4,18 +4,22 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from msgspec.structs import replace
+
 from headrace.contracts.checkpoints import Debt, Paced
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.outcomes import AttemptRecord
-from headrace.scheduler.core import pacing
+from headrace.scheduler.core import believing, pacing
 from headrace.scheduler.core.falling_back import FallingBack
+from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
+from headrace.scheduler.decisions.estimate_cost import most_tokens
 from headrace.scheduler.decisions.is_it_over_its_ceiling import charged
 from headrace.scheduler.decisions.which_fallback import Here
 from headrace.scheduler.state import ceilings
 from headrace.scheduler.state.account import Account
 from headrace.scheduler.state.ceilings import Ceilings, Whose
-from headrace.scheduler.state.held import HeldAttempt
+from headrace.scheduler.state.held import HeldAttempt, Reserved
 from headrace.scheduler.state.held_back import HeldBack
 from tests.simulation.mutants.mutant import Mutant, Patches
 
@@ -102,6 +106,44 @@ def another_policy_clears_debts(patches: Patches) -> None:
     patches.set(Ceilings, "owe", lambda *_, **__: None)
 
 
+def no_cached_token_is_in_a_charge(patches: Patches) -> None:
+    patches.set(believing, "most_tokens", lambda charge, of: most_tokens(charge, replace(of, cached=0)))
+
+
+def nobody_reads_what_was_expected(patches: Patches) -> None:
+    right = believing.tokens_expected
+
+    def tokens_expected(state: PoolState, held: HeldAttempt) -> int:
+        held.expects = 0
+        return right(state, held)
+
+    patches.set(pacing, "tokens_expected", tokens_expected)
+
+
+def what_a_checkpoint_knows_is_never_corrected(patches: Patches) -> None:
+    right = pacing.found
+
+    def found(state: PoolState, held: HeldAttempt, worker: str) -> None:
+        right(state, held, worker)
+        if held.reserved is not None and held.reserved.owed:
+            held.reserved = None
+
+    patches.set(pacing, "found", found)
+
+
+def what_ended_without_an_owner_is_never_corrected(patches: Patches) -> None:
+    right = pacing.ended
+
+    def ended(state: PoolState, outcome: Outcome) -> None:
+        right(state, replace(outcome, record=replace(outcome.record, expects=0)))
+
+    patches.set(pacing, "ended", ended)
+
+
+def a_workers_word_lowers_debts(patches: Patches) -> None:
+    patches.set(Reserved, "until", lambda self, _took: self.tokens)
+
+
 _OWED = "what is owed survives a change of owner"
 CEILINGS = (
     Mutant(
@@ -145,6 +187,36 @@ CEILINGS = (
         _OWED,
         nobody_counts_what_was_released_since_the_checkpoint,
         "test_ceilings_over_owners::test_what_was_released_since_the_last_checkpoint_counts_for_the_next_owner_as_well",
+    ),
+    Mutant(
+        "no cached token is in a charge",
+        _OWED,
+        no_cached_token_is_in_a_charge,
+        "test_ceilings_of_cached_prompts::test_of_a_worker_that_doesnt_echo_what_was_expected_the_cheapest_tokens_are_counted",
+    ),
+    Mutant(
+        "nobody reads what was expected",
+        "what is in flight at a takeover counts as it was charged",
+        nobody_reads_what_was_expected,
+        "test_ceilings_of_cached_prompts::test_what_is_mostly_cached_counts_whole_under_an_owner_that_doesnt_know_its_release",
+    ),
+    Mutant(
+        "what a checkpoint knows is never corrected",
+        _OWED,
+        what_a_checkpoint_knows_is_never_corrected,
+        "test_ceilings_of_cached_prompts::test_what_a_checkpoint_knows_is_counted_once_and_what_it_takes_beyond_by_whoever_owns_the_pool",
+    ),
+    Mutant(
+        "what ended without an owner is never corrected",
+        _OWED,
+        what_ended_without_an_owner_is_never_corrected,
+        "test_ceilings_of_cached_prompts::test_what_ended_while_nobody_owned_the_pool_counts_as_far_as_it_took_more",
+    ),
+    Mutant(
+        "a worker's word lowers debts",
+        "no worker's word lowers a debt",
+        a_workers_word_lowers_debts,
+        "test_ceilings_of_cached_prompts::test_no_workers_word_on_what_was_expected_lowers_a_debt",
     ),
     Mutant(
         "what runs at a takeover is charged twice",

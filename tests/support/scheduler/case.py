@@ -99,7 +99,12 @@ class Case:
             **more,
         }
         record = AttemptRecord(
-            id=run.request.id, attempts=run.attempts, verdict=verdict, charge=run.charge, **fields
+            id=run.request.id,
+            attempts=run.attempts,
+            verdict=verdict,
+            charge=run.charge,
+            expects=run.expects,
+            **fields,
         )
         self.world.append(message_of(place(TopicKind.ATTEMPTS, run.request.partition), record))
 

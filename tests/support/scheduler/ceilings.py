@@ -1,5 +1,7 @@
 """A pool whose tenants, or which itself, may spend so much in a minute. Used by tests of ceilings."""
 
+from random import Random
+
 import msgspec
 
 from headrace.contracts.checkpoints import Debt, Paced
@@ -15,6 +17,7 @@ from headrace.scheduler.core.pool_state import PoolState
 from tests.support.scheduler.case import Case
 from tests.support.scheduler.processes import SimScheduler
 from tests.support.scheduler.pure import policy
+from tests.support.scheduler.reports import held_of
 
 TOKENS = CeilingPolicy(tokens=600, at_once=100)
 REQUESTS = CeilingPolicy(requests=6, at_once=2)
@@ -73,3 +76,29 @@ def paced_ms(ahead_ms: int) -> int:
     assert state.ceilings.knows("a", AttemptId(1, 5))
     assert not state.ceilings.knows("a", AttemptId(1, 6))
     return state.ceilings.closed.get("a", state.now.boot_ms) - state.now.boot_ms
+
+
+class PacedWorker:
+    """Takes what it is told to run, says twice a second what it holds, and ends each after a while."""
+
+    def __init__(self, case: Case, dice: Random, usage: Usage, longest_ms: int = 2_000) -> None:
+        self.case, self.dice, self.usage, self.longest_ms = case, dice, usage, longest_ms
+        self.held: dict[AttemptId, tuple[Run, int]] = {}
+        self.started_ms: list[int] = []
+        self._read = 0
+
+    def turn(self) -> None:
+        now_ms, commands = self.case.world.now_ms, self.case.commands(Run)
+        for run in commands[self._read :]:
+            self.held[run.attempt] = run, now_ms + self.dice.randint(self.longest_ms // 10, self.longest_ms)
+            self.started_ms.append(now_ms)
+        self._read = len(commands)
+        for run, ends_ms in list(self.held.values()):
+            if ends_ms <= now_ms:
+                self.case.answer(run, Verdict.DONE, status=Status.SUCCEEDED, usage=self.usage)
+                del self.held[run.attempt]
+
+    def report(self) -> None:
+        core = self.case.owner.core
+        held = tuple(held_of(run) for run, _ in self.held.values())
+        self.case.report(limit=100, epoch=1 if core is None else core.state.epoch, held=held)

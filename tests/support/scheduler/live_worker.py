@@ -161,6 +161,7 @@ class LiveWorker:
             verdict=Verdict.DONE,
             status=self._answered[run.attempt],
             charge=run.charge,
+            expects=run.expects,
             usage=Usage(prompt_tokens=4, completion_tokens=3),
         )
         self._send(

@@ -3,13 +3,9 @@
 from random import Random
 
 from headrace.contracts.commands import Run
-from headrace.contracts.ids import AttemptId
-from headrace.contracts.lifecycle import Status
-from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import CeilingPolicy
 from headrace.contracts.values import Usage
-from tests.support.scheduler.case import Case
-from tests.support.scheduler.ceilings import live, paced_ms, ran, served, taken_over
+from tests.support.scheduler.ceilings import PacedWorker, live, paced_ms, ran, served, taken_over
 from tests.support.scheduler.reports import held_of
 
 
@@ -69,39 +65,13 @@ def test_who_is_known_to_the_checkpoint_isnt_charged_twice() -> None:
     assert abs(owner.core.state.ceilings.closed["a"] - until_ms) <= 1_000
 
 
-class LiveWorker:
-    """Takes what it is told to run, says twice a second what it holds, and ends each after a second or two."""
-
-    def __init__(self, case: Case, dice: Random) -> None:
-        self.case, self.dice = case, dice
-        self.held: dict[AttemptId, tuple[Run, int]] = {}
-        self.started_ms: list[int] = []
-        self._read = 0
-
-    def turn(self) -> None:
-        now_ms, commands = self.case.world.now_ms, self.case.commands(Run)
-        for run in commands[self._read :]:
-            self.held[run.attempt] = run, now_ms + self.dice.randint(200, 2_000)
-            self.started_ms.append(now_ms)
-        self._read = len(commands)
-        for run, ends_ms in list(self.held.values()):
-            if ends_ms <= now_ms:
-                self.case.answer(run, Verdict.DONE, status=Status.SUCCEEDED, usage=Usage(completion_tokens=3))
-                del self.held[run.attempt]
-
-    def report(self) -> None:
-        core = self.case.owner.core
-        held = tuple(held_of(run) for run, _ in self.held.values())
-        self.case.report(limit=40, epoch=1 if core is None else core.state.epoch, held=held)
-
-
 def test_however_often_the_owner_changes_no_more_is_released_than_the_ceiling_says() -> None:
     """Two seconds are left for what is between an owner's clock and a worker's."""
     took_over = 0
     for seed in range(8):
         dice = Random(seed)  # noqa: S311 - a run that can be had again, not a secret
         case = served(CeilingPolicy(requests=60, at_once=20))
-        worker = LiveWorker(case, dice)
+        worker = PacedWorker(case, dice, Usage(completion_tokens=3))
         for _ in range(150):
             case.submit()
         crash_ms = case.world.now_ms + dice.randint(100, 1_500)

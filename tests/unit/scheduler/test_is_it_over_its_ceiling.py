@@ -73,13 +73,17 @@ def test_what_was_charged_wrongly_is_put_right_and_saves_nothing_up(
     assert charged(settled(0, now_us, 10, 0, ceiling), now_us, 10, ceiling) == charged(0, now_us, 10, ceiling)
 
 
-@given(st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 9), st.integers(0, 9))
+_COUNT, _PRICE = st.integers(0, 10**5), st.integers(0, 9)
+
+
+@given(st.tuples(_COUNT, _COUNT, _COUNT), st.tuples(_PRICE, _PRICE, _PRICE))
 def test_a_charge_stands_for_no_fewer_tokens_than_it_was_made_of(
-    prompt: int, completion: int, price: int, other: int
+    tokens: tuple[int, int, int], prices: tuple[int, int, int]
 ) -> None:
-    weights = CostWeights(prompt=price, completion=other)
-    found = most_tokens(prompt * price + completion * other, weights)
-    assert found >= prompt * bool(price) + completion * bool(other)
+    weights = CostWeights(prompt=prices[0], cached=prices[1], completion=prices[2])
+    pairs = list(zip(tokens, prices, strict=True))
+    found = most_tokens(sum(count * price for count, price in pairs), weights)
+    assert found >= sum(count for count, price in pairs if price)
     assert most_tokens(10**15, CostWeights()) == MOST_TOKENS
 
 

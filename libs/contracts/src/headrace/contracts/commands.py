@@ -26,8 +26,9 @@ class CancelReason(StrEnum):
 class Run(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="run"):
     """Carry out this attempt. The record's value is the request's payload: workers don't read `requests`.
 
-    `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed. So is `trial`: how many suspects
-    of a death run at this worker now, and nothing else; 0: normal work. `stoppable`: its slot may be taken back for a more
+    `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed. So are `expects`, the tokens that it
+    was expected to take, as ceilings count them (0: nobody counts), and `trial`: how many suspects of a death run at this
+    worker now, and nothing else; 0: normal work. `stoppable`: its slot may be taken back for a more
     urgent tier, so that the text so far is worth having. `text`: it has been stopped before, and goes on from there.
     """
 
@@ -38,6 +39,7 @@ class Run(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="
     origin: Origin
     request: RequestRecord
     charge: Count = 0
+    expects: Count = 0
     dispatched_ms: WallMs | None = None
     trial: Count = 0
     stoppable: bool = False

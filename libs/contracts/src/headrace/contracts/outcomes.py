@@ -72,11 +72,11 @@ class ResultRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
 class AttemptRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="attempt"):
     """One finished attempt: settles fairness, frees capacity, feeds estimates and the ledger. No payload, but for `text`.
 
-    `charge` is what the scheduler charged at dispatch, in micro service units, echoed. `retry_ms` (RetryAt) is the earliest
-    instant of the next try as far as the worker knows; `started` false: the backend never saw it. `model` is the name that
-    the backend is called with; None in records of writers that didn't say. `trial` is echoed from the `run`, `hop` from its
-    request. `usage` is what this attempt spent; where it went on from a kept text, `before` is the tokens of that. `text`
-    (RetryAt): what was said so far is kept, and is the record's value.
+    `charge` is what the scheduler charged at dispatch, in micro service units, `expects` how many tokens it expected, echoed.
+    `retry_ms` (RetryAt) is the earliest instant of the next try as far as the worker knows; `started` false: the backend
+    never saw it. `model` is the name that the backend is called with; None in records of writers that didn't say. `trial` is
+    echoed from the `run`, `hop` from its request. `usage` is what this attempt spent; where it went on from a kept text,
+    `before` is the tokens of that. `text` (RetryAt): what was said so far is kept, and is the record's value.
     """
 
     id: Mark
@@ -90,6 +90,7 @@ class AttemptRecord(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     worker: Name | None = None
     boot: Mark | None = None
     charge: Count = 0
+    expects: Count = 0
     started: bool = True
     retry_ms: WallMs | None = None
     failure: Failure | None = None

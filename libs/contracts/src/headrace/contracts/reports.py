@@ -21,7 +21,7 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One attempt in a worker's hands, with all that a new owner needs to account for it.
 
     `tokens` is the number of completion tokens so far, beside those `before` it, of the text that it goes on from; `running`:
-    the backend has it. `trial` is echoed from the `run`.
+    the backend has it. `expects` and `trial` are echoed from the `run`.
     """
 
     attempt: AttemptId
@@ -31,6 +31,7 @@ class Held(Struct, frozen=True, omit_defaults=True, kw_only=True):
     origin: Origin
     attempts: Count
     charge: Count = 0
+    expects: Count = 0
     tokens: Count = 0
     running: bool = False
     trial: Count = 0

@@ -6,12 +6,12 @@ Invariant: as there, but that an attempt counts at the worker that it was given 
 from headrace.contracts.checkpoints import BackendPaced
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
-from headrace.scheduler.core.believing import tokens_charged
+from headrace.scheduler.core.believing import tokens_expected
 from headrace.scheduler.core.debts import debts_of, left_of
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import is_told
-from headrace.scheduler.state.held import HeldAttempt
+from headrace.scheduler.state.held import HeldAttempt, Reserved
 from headrace.scheduler.state.workers import Worker
 
 _TOO_MANY_REQUESTS = 429
@@ -20,22 +20,27 @@ _TOO_MANY_REQUESTS = 429
 def released(state: PoolState, held: HeldAttempt, tokens: int, worker: str) -> None:
     """It goes to this worker now, and is expected to take so many tokens."""
     if state.backend_ceilings.count(worker):
-        held.spends = worker, tokens
+        held.spends = worker, Reserved(tokens)
         state.backend_ceilings.charge(worker, tokens, state.now.boot_ms)
 
 
 def found(state: PoolState, held: HeldAttempt, worker: str) -> None:
     """Another owner released it."""
+    if not state.backend_ceilings.count(worker):
+        return
+    tokens = tokens_expected(state, held)
     if not state.backend_ceilings.knows(worker, held.attempt):
-        released(state, held, tokens_charged(state, held), worker)
+        released(state, held, tokens, worker)
+    elif held.expects:
+        held.spends = worker, Reserved(tokens, owed=True)
 
 
 def grew(state: PoolState, held: HeldAttempt, tokens: int) -> None:
     """It has taken so many by now."""
-    if held.spends is not None and tokens > held.spends[1]:
+    if held.spends is not None and tokens > held.spends[1].tokens:
         worker, before = held.spends
-        state.backend_ceilings.settle(worker, before, tokens, state.now.boot_ms)
-        held.spends = worker, tokens
+        state.backend_ceilings.settle(worker, before.tokens, tokens, state.now.boot_ms)
+        held.spends = worker, before._replace(tokens=tokens)
 
 
 def ended(state: PoolState, outcome: Outcome) -> None:
@@ -46,10 +51,13 @@ def ended(state: PoolState, outcome: Outcome) -> None:
         _spare(state, outcome)
         if own.spends is not None and record.started:
             if is_told(record.usage):
-                ceilings.settle(own.spends[0], own.spends[1], took, state.now.boot_ms)
+                ceilings.settle(own.spends[0], own.spends[1].until(took), took, state.now.boot_ms)
             own.spends = None
-    elif record.started and ceilings.count(worker) and not ceilings.knows(worker, record.attempt):
-        ceilings.charge(worker, took, state.now.boot_ms)
+    elif record.started and ceilings.count(worker):
+        if not ceilings.knows(worker, record.attempt):
+            ceilings.charge(worker, took, state.now.boot_ms)
+        elif 0 < record.expects < took:
+            ceilings.settle(worker, record.expects, took, state.now.boot_ms)
 
 
 def _spare(state: PoolState, outcome: Outcome) -> None:
@@ -63,9 +71,10 @@ def _spare(state: PoolState, outcome: Outcome) -> None:
 
 def let_go(state: PoolState, held: HeldAttempt) -> None:
     """It is in nobody's hands any more. What isn't settled by now was never begun."""
-    if held.spends is not None:
-        state.backend_ceilings.take_back(*held.spends, state.now.boot_ms)
-        held.spends = None
+    if held.spends is not None and not held.spends[1].owed:
+        worker, reserved = held.spends
+        state.backend_ceilings.take_back(worker, reserved.tokens, state.now.boot_ms)
+    held.spends = None
 
 
 def is_closed(state: PoolState, worker: Worker) -> bool:

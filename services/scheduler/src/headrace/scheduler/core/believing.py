@@ -44,10 +44,13 @@ def tokens_so_far(state: PoolState, held: HeldAttempt, told: int) -> int:
     return min(told, most)
 
 
-def tokens_charged(state: PoolState, held: HeldAttempt) -> int:
-    """Of one that another owner released: what the charge that its worker echoes stands for at most."""
-    told = most_tokens(held.charge, state.setting.pool_policy.cost)
-    return min(told, sum(_most(state, state.tracked.look(held.id), None, said=held.said)))
+def tokens_expected(state: PoolState, held: HeldAttempt) -> int:
+    """Of one that another owner released: what that expected it to take, as its worker echoes it, or what it has taken by
+    now, if that is more. Of a worker that doesn't echo it, what its charge stands for at most.
+    """
+    told = held.expects or most_tokens(held.charge, state.setting.pool_policy.cost)
+    most = _most(state, state.tracked.look(held.id), None, said=held.said)
+    return min(max(told, held.said + held.tokens), sum(most))
 
 
 def _most(state: PoolState, tracked: Tracked | None, own: HeldAttempt | None, *, said: int) -> Most:

@@ -56,7 +56,8 @@ class Dispatching:
         )
         state.held.add(held)
         if state.ceilings or state.backend_ceilings:
-            pacing.released(state, held, self._estimating.tokens_of(record), worker.name)
+            held.expects = self._estimating.tokens_of(record)
+            pacing.released(state, held, worker.name)
         self._holding.released(tracked, held)
         self._routing.sent(record, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)
@@ -75,6 +76,7 @@ class Dispatching:
             origin=held.origin,
             request=record,
             charge=held.charge,
+            expects=held.expects,
             dispatched_ms=state.now.wall_ms,
             trial=held.trial,
             stoppable=self._is_stoppable(record.tier),

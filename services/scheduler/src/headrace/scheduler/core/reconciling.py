@@ -117,6 +117,7 @@ class Reconciling:
             origin=told.origin,
             attempts=told.attempts,
             charge=told.charge,
+            expects=told.expects,
             boot=report.boot,
             lane=report.lane,
             offset=-1,

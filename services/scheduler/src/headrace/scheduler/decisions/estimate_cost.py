@@ -55,10 +55,10 @@ def expected_tokens(record: RequestRecord, length: Length) -> int:
 
 
 def most_tokens(charge: int, weights: CostWeights) -> int:
-    """The tokens that a charge stands for at most where none was expected in a cache: all of the cheaper kind. 0 where none
-    has a price. A worker's word, so no more than an attempt can have.
+    """The tokens that a charge stands for at most: all of the cheapest kind, be it that all of a prompt was expected in a
+    cache. 0 where none has a price. A worker's word, so no more than an attempt can have.
     """
-    prices = [price for price in (weights.prompt, weights.completion) if price]
+    prices = [price for price in (weights.prompt, weights.cached, weights.completion) if price]
     return min(MOST_TOKENS, -(-charge // min(prices))) if prices else 0
 
 

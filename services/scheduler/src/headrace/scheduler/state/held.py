@@ -39,6 +39,19 @@ class Expected(NamedTuple):
         return self.tokens if self.likely else 0
 
 
+class Reserved(NamedTuple):
+    """Tokens that ceilings count for an attempt. `owed`: they are in what an earlier owner said was owed, so that they are
+    only raised, since what they were is its worker's word.
+    """
+
+    tokens: int
+    owed: bool = False
+
+    def until(self, took: int) -> int:
+        """How many of them are settled, where it took so many."""
+        return min(self.tokens, took) if self.owed else self.tokens
+
+
 class HeldAttempt(Struct, eq=False):
     """One attempt as the owner believes it to be there.
 
@@ -46,8 +59,9 @@ class HeldAttempt(Struct, eq=False):
     `absence`: a report lacks it. `trial`: so many suspects of a death run at its worker, and nothing else; 0: normal work.
     `reported`: a report has shown it. `since_ms`: when it was released, or found, ms since boot. `freed_ms`: when the slot
     that it took became free, by the worker's clock; None: it didn't wait for one. `flow`: which flow of its tenant is charged
-    for it; None: none is. `reserved`: the tokens that ceilings are charged for it; None: nothing, or nobody knows how many.
-    `spends`: the worker whose backend's ceilings are charged for it, and how many tokens; None: none are.
+    for it; None: none is. `expects`: the tokens that it was expected to take when it was released; 0: nobody counts them.
+    `reserved`: what ceilings are charged for it; None: nothing, or nobody knows how many.
+    `spends`: the worker whose backend's ceilings are charged for it, and what; None: none are.
     `said`: tokens of the text that it goes on from; `tokens` are those that it has added.
     `cached`: tokens of its prompt that it is charged for as cached; as many as there are where another owner charged it.
     `expected`: what its backend's cache was believed to have of its prompt; None: nothing.
@@ -71,8 +85,9 @@ class HeldAttempt(Struct, eq=False):
     since_ms: int = 0
     freed_ms: int | None = None
     flow: int | None = None
-    reserved: int | None = None
-    spends: tuple[str, int] | None = None
+    expects: int = 0
+    reserved: Reserved | None = None
+    spends: tuple[str, Reserved] | None = None
     said: int = 0
     cached: int = 0
     expected: Expected | None = None
