@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import Producer
 
 from headrace.bus.messages import message_of
+from headrace.contracts.durations import ms
 from headrace.contracts.ids import mint_request_id
 from headrace.contracts.partitions import partition_of
 from headrace.contracts.requests import RequestRecord
@@ -60,5 +61,5 @@ def _record(pool: Pool, number: int, tenant: str, tier: str, size: int, wall_ms:
     return RequestRecord(
         id=request_id, tenant=tenant, pool=POOL, tier=tier, partition=partition, model="m",
         route="/v1/chat/completions", accepted_ms=wall_ms, payload=Payload(size=size), gateway=0,
-        max_tokens=10, prompt_tokens=200,
+        max_tokens=10, prompt_tokens=200, start_by_ms=wall_ms + ms(pool.policy.tiers[tier].queue_timeout),
     )  # fmt: skip

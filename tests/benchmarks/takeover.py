@@ -6,9 +6,6 @@ Real processes, a real broker, production timings. A backlog of REQUESTS (a mill
 into the log; a worker of this process obeys and answers. Prints each figure beside its limit; exits 1 when one is missed.
 """
 
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-
-import psutil
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.contracts.commands import Run
@@ -30,6 +25,7 @@ from tests.support.entry import count_of, parser_of
 from tests.support.scheduler.live import Ownerships, Pool
 from tests.support.scheduler.live_worker import LiveWorker
 from tests.support.scheduler.pure import POOL
+from tests.support.scheduler.replica import Replica
 
 POLICY = f"""
 [pools.{POOL}.models]
@@ -62,9 +58,9 @@ class Bench:
         )
 
     @contextmanager
-    def scheduler(self, name: str) -> Iterator["Replica"]:
+    def scheduler(self, name: str) -> Iterator[Replica]:
         """One replica, until killed or ended."""
-        replica = Replica(self, name)
+        replica = Replica(self.folder, self.bootstrap, self.pool.prefix, name, replicas=NAMES)
         try:
             yield replica
         finally:
@@ -97,41 +93,6 @@ class Bench:
         self.worker.close()
         self.owners.close()
         self.pool.close()
-
-
-class Replica:
-    """A scheduler process."""
-
-    def __init__(self, bench: Bench, name: str) -> None:
-        env = {
-            **os.environ, "HEADRACE_KAFKA": bench.bootstrap, "HEADRACE_PREFIX": "takeover.", "HEADRACE_NAME": name,
-            "HEADRACE_POLICY": str(bench.folder / "policy.toml"), "HEADRACE_SCHEDULER_REPLICAS": ",".join(NAMES),
-        }  # fmt: skip
-        self._log = bench.folder / f"{name}.log"
-        with self._log.open("a") as log:
-            self._before = log.tell()
-            argv = [sys.executable, "-m", "headrace.scheduler"]
-            self._process = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
-
-    def has_started(self) -> bool:
-        """Whether it has said so."""
-        return '"event":"started"' in self._log.read_text()[self._before :]
-
-    def kill(self) -> None:
-        """As the kernel does when memory is short."""
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def end(self) -> None:
-        """Politely, if it still runs."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            self._process.wait(30)
-
-    @property
-    def resident_mib(self) -> float:
-        """Its memory."""
-        return float(psutil.Process(self._process.pid).memory_info().rss) / 2**20
 
 
 def next_epoch(bench: Bench) -> int:

@@ -34,6 +34,8 @@ from tests.support.scheduler.pure import POOL
 
 _NO_WAIT = timedelta()
 _KEY = b"k" * 32
+_QUEUE_TIMEOUT = timedelta(hours=24)
+"""Of whatever tier: by each request's own word, as ingest writes it."""
 FAST = Timings(
     checkpoint=timedelta(milliseconds=200),
     silent=timedelta(milliseconds=900),
@@ -54,6 +56,8 @@ class Pool:
     submitted: int = 0
     bodies: bool = False
     """Whether each request's body is its id."""
+    body: bytes = b"{}"
+    """The body of every request, where it isn't its id."""
 
     def __post_init__(self) -> None:
         self.names = TopicNames(self.prefix)
@@ -112,6 +116,7 @@ class Pool:
             wall_ms=wall,
             random=self.submitted.to_bytes(10, "big"),
         )
+        body = made.encode() if self.bodies else self.body
         record = RequestRecord(
             id=made,
             tenant=tenant,
@@ -121,12 +126,12 @@ class Pool:
             model="m",
             route="/v1/chat/completions",
             accepted_ms=wall,
-            payload=Payload(size=2),
+            payload=Payload(size=len(body)),
             gateway=0,
             max_tokens=10,
             prompt_tokens=4,
+            start_by_ms=wall + ms(_QUEUE_TIMEOUT),
         )
-        body = made.encode() if self.bodies else b"{}"
         self.producer.send(message_of(self.place(TopicKind.REQUESTS, partition, tier), record, body), None)
         return made
 

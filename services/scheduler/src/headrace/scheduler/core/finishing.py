@@ -50,3 +50,6 @@ class Finishing:
         self._state.unread.pop(tracked.id, None)
         if tracked.whole:
             self._state.partitions.at(tracked.origin).drop(len(tracked.value))
+        tracked.received = (
+            None  # its place in a queue may be held for long after it, by an entry that no longer counts
+        )

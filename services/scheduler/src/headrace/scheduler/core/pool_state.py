@@ -99,9 +99,9 @@ class PoolState:
     lanes: Lanes = field(default_factory=Lanes)
     ends: EndsDesk = field(default_factory=EndsDesk)
     barriers: BarrierDesk = field(default_factory=BarrierDesk)
-    expiries: Timed = field(default_factory=lambda: Timed(_expiry_of))
-    delays: Timed = field(default_factory=lambda: Timed(_due_of))
-    ages: dict[str, Timed] = field(default_factory=dict)
+    expiries: Timed = field(init=False)
+    delays: Timed = field(init=False)
+    ages: dict[str, Timed] = field(init=False)
     overdue: set[str] = field(default_factory=set)
     """Ids of held requests whose deadline has passed: their workers are told until they end."""
     recent: ByMinute[str] = field(default_factory=ByMinute)
@@ -151,6 +151,9 @@ class PoolState:
     def __post_init__(self) -> None:
         self.tracked = Requests(self.spilled)
         self.tracked.came_back = self._came_back
+        here = self.tracked.here
+        self.expiries, self.delays = Timed(_expiry_of, here), Timed(_due_of, here)
+        self.ages = {tier: Timed(_age_of, here) for tier in self.setting.policy.tiers}
 
     @classmethod
     def empty(cls, setting: Setting, epoch: int) -> "PoolState":
@@ -170,7 +173,6 @@ class PoolState:
             partitions=RequestPartitions(setting.request_topics(), partitions),
             lengths=AnswerLengths(setting.pool_policy.default_max_tokens),
             attempts_read=dict.fromkeys(range(partitions), 0),
-            ages={tier: Timed(_age_of) for tier in setting.policy.tiers},
         )
 
     def text_of(self, request_id: str) -> KeptText | None:

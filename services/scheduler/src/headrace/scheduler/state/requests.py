@@ -3,7 +3,7 @@
 Invariant: a request is in one of the two; who asks for a spilled one to change it gets it into memory, without its payload.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from headrace.scheduler.state.spilled import Spilled
 from headrace.scheduler.state.tracked import Tracked
@@ -15,6 +15,8 @@ class Requests:
     def __init__(self, spilled: Spilled) -> None:
         self._spilled = spilled
         self._here: dict[str, Tracked] = {}
+        self.here: Mapping[str, Tracked] = self._here
+        """Those in memory, by id."""
         self.came_back: Callable[[Tracked], None] = lambda _tracked: None
 
     def __len__(self) -> int:
