@@ -82,8 +82,8 @@ class Dispatching:
             stoppable=self._is_stoppable(record.tier),
             text=state.text_of(record.id),
         )
-        beside, text = tracked.trace, state.texts.of(record.id)
-        if run.text is not None and text is not None:
+        beside, text = tracked.trace, None if run.text is None else state.texts.of(record.id)
+        if text is not None:
             beside = (*beside, (TEXT_HEADER, text))
             state.count(Counted.CONTINUED)
         waited_ms = max(0, state.now.wall_ms - record.accepted_ms)

@@ -12,19 +12,18 @@ from headrace.scheduler.state.tracked import Tracked
 
 
 class Outcome(Struct, frozen=True):
-    """`tracked`: the request, to be read alone. `held`: the attempt of it that is in a worker's hands, whichever that is."""
+    """`tracked`: the request, to be read alone. `held`: the attempt of it that is in a worker's hands, whichever that is;
+    `own`: the same if it is the one that has ended.
+    """
 
     record: AttemptRecord
     tracked: Tracked | None
     held: HeldAttempt | None
+    own: HeldAttempt | None
 
     @classmethod
     def of(cls, record: AttemptRecord, state: PoolState) -> "Outcome":
         """By what is known now."""
-        return cls(record, state.tracked.look(record.id), state.held.of(record.id))
-
-    @property
-    def own(self) -> HeldAttempt | None:
-        """The attempt that has ended, if it is held."""
-        held = self.held
-        return held if held is not None and held.attempt == self.record.attempt else None
+        held = state.held.of(record.id)
+        own = held if held is not None and held.attempt == record.attempt else None
+        return cls(record, state.tracked.look(record.id), held, own)

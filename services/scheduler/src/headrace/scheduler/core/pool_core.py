@@ -4,7 +4,7 @@ The order in which the protocol's parts act is here. Invariant: nothing is relea
 gate is open; terminal records also need the lease.
 """
 
-from headrace.bus.messages import Message, Place, message_of
+from headrace.bus.messages import Message, Place, Received, message_of
 from headrace.bus.ports import Confirmation
 from headrace.contracts.barriers import Barrier
 from headrace.contracts.clock import Now
@@ -175,10 +175,12 @@ class PoolCore:
             self._when_to_trim.done(inputs.trimmed)
         if inputs.ends is not None:
             state.ends.answer(inputs.ends)
-        for kind in range(len(self._kinds)):
-            for received in inputs.records:
-                if self._order[received.topic] == kind:
-                    self._kinds[kind](received)
+        by_kind: list[list[Received]] = [[] for _ in self._kinds]
+        for received in inputs.records:
+            by_kind[self._order[received.topic]].append(received)
+        for read, records in zip(self._kinds, by_kind, strict=True):
+            for received in records:
+                read(received)
         self._spilling.read(inputs.read_again)
         self._continuing.read(inputs.read_again)
         self._rates.completed(state.out.counts.get(Counted.ATTEMPTS_DONE, 0))

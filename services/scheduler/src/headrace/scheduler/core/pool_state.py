@@ -177,10 +177,8 @@ class PoolState:
 
     def text_of(self, request_id: str) -> KeptText | None:
         """What is told of the text that its next attempt goes on from; None: it begins anew."""
-        if self.texts.of(request_id) is None:
-            return None
         known = self.retrying.get(request_id)
-        return None if known is None else known.text
+        return None if known is None or self.texts.of(request_id) is None else known.text
 
     def said(self, request_id: str) -> int:
         """How many tokens of its answer are there already."""

@@ -41,7 +41,8 @@ def step_of(charge: int, share: tuple[int, int]) -> int:
 
 def pick_tier(start_tags: Mapping[str, int]) -> str | None:
     """The backlogged tier with the least start tag; of equals the first by name. None when there is none."""
-    return min(start_tags, key=lambda name: (start_tags[name], name), default=None)
+    least = min(zip(start_tags.values(), start_tags, strict=True), default=None)
+    return None if least is None else least[1]
 
 
 def lifted(counter: int, backlogged: Iterable[int], largest_tag: int) -> int:

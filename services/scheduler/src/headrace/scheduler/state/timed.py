@@ -32,7 +32,7 @@ class Timed:
         if instant is not None:
             self._entries += 1
             heappush(self._heap, (instant, self._entries, request.record.id))
-        self._tidy()
+            self._tidy()
 
     def due(self, now_ms: int) -> list[Tracked]:
         """Those whose instant has come, earliest first, each once however often it was entered; they are taken out."""
