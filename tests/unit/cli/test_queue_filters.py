@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.bus.messages import Place
-from headrace.cli.queue_filters import State, age_of, older, patience_of, selection_of, until
+from headrace.cli.queue_filters import Filters, State, older, patience_of, selection_of, until
 from headrace.cli.trouble import Trouble
 from headrace.contracts.policy import policy_from
 from headrace.contracts.selections import Selection, Stage
@@ -35,11 +35,11 @@ def test_a_tenant_that_the_policy_does_not_name_is_warned_of(capsys: pytest.Capt
 
 
 def test_an_age_goes_by_the_owners_clock() -> None:
-    age = age_of("10m")
+    age = Filters(older_than="10m").age
     assert age is not None
     assert older(Selection(tenant="a"), age, NOW) == Selection(tenant="a", accepted_before_ms=NOW - 600_000)
     assert older(Selection(), timedelta(days=3650), NOW).accepted_before_ms == 1_577_836_800_000
-    assert age_of(None) is None
+    assert Filters().age is None
 
 
 def test_an_order_means_what_stands_before_the_ends_of_the_logs() -> None:
@@ -66,6 +66,6 @@ def test_what_can_not_be_meant_is_told(options: dict[str, str], sentence: str) -
 
 def test_an_age_or_a_patience_without_a_unit_is_told() -> None:
     with pytest.raises(Trouble, match='--older-than is "10": expected a duration'):
-        age_of("10")
+        _ = Filters(older_than="10").age
     with pytest.raises(Trouble, match='--within is "5"'):
         patience_of("5")

@@ -3,11 +3,13 @@
 Invariant: an option is stronger than the environment and the settings file, which are what the services read.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headrace.cli.option_groups import OptionGroup
 from headrace.cli.trouble import Trouble
 from headrace.contracts.policy import Policy
 from headrace.contracts.topics import Topic, TopicNames, required_topics
@@ -25,6 +27,19 @@ Prefix = Annotated[
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="The policy file; default: HEADRACE_POLICY.")
 ]
+
+
+@dataclass(frozen=True)
+class Where(OptionGroup):
+    """The pools and the brokers that a command means."""
+
+    policy: PolicyFile = None
+    kafka: Kafka = None
+    prefix: Prefix = None
+
+    def settings(self) -> ServiceSettings:
+        """As settings_of."""
+        return settings_of(policy=self.policy, kafka=self.kafka, prefix=self.prefix)
 
 
 def settings_of(**given: object) -> ServiceSettings:

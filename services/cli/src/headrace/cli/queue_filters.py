@@ -5,6 +5,7 @@ by the clock of the operator's machine, which may be wrong.
 """
 
 from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -13,6 +14,7 @@ import msgspec
 import typer
 
 from headrace.bus.messages import Place
+from headrace.cli.option_groups import OptionGroup
 from headrace.cli.terminal import warn
 from headrace.cli.trouble import Trouble
 from headrace.contracts.durations import ms, parse, render
@@ -42,8 +44,39 @@ InState = Annotated[State, typer.Option("--state", help="Only those that wait, o
 OlderThan = Annotated[
     str | None, typer.Option("--older-than", help="Only those accepted so long ago, such as 10m.")
 ]
-Everything = Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")]
 Within = Annotated[str, typer.Option("--within", help="How long to wait for the pool's owner, such as 60s.")]
+
+
+@dataclass(frozen=True)
+class Filters(OptionGroup):
+    """Those of all verbs that look at requests or change them."""
+
+    tier: OfTier = None
+    tenant: OfTenant = None
+    model: OfModel = None
+    id_prefix: IdPrefix = None
+    older_than: OlderThan = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any is."""
+        return any(value is not None for value in astuple(self))
+
+    @property
+    def age(self) -> timedelta | None:
+        """How old the requests must be. Raises Trouble."""
+        return None if self.older_than is None else _duration("--older-than", self.older_than)
+
+    def selection(self, policy: Policy, state: State) -> Selection:
+        """As selection_of."""
+        return selection_of(
+            policy,
+            tier=self.tier,
+            tenant=self.tenant,
+            model=self.model,
+            id_prefix=self.id_prefix,
+            state=state,
+        )
 
 
 def selection_of(
@@ -93,11 +126,6 @@ def in_words(selection: Selection, age: timedelta | None) -> str:
     )
 
 
-def age_of(older_than: str | None) -> timedelta | None:
-    """How old the option asks for. Raises Trouble."""
-    return None if older_than is None else _duration("--older-than", older_than)
-
-
 def older(selection: Selection, age: timedelta, owner_ms: int) -> Selection:
     """Of these what is older, where the owner's clock says this, Unix ms: deadlines go by that clock, too."""
     return msgspec.structs.replace(selection, accepted_before_ms=max(owner_ms - ms(age), _FIRST_MS))
@@ -112,12 +140,11 @@ def until(selection: Selection, ends: Mapping[Place, int]) -> Selection:
     return msgspec.structs.replace(selection, stands_before=by_topic)
 
 
-def refuse_all(what: str, everything: bool, *filters: str | None) -> None:
+def refuse_all(what: str, filters: Filters, *, everything: bool) -> None:
     """Raises Trouble unless either filters are given or all is meant in so many words."""
-    named = any(each is not None for each in filters)
-    if not named and not everything:
+    if not filters.given and not everything:
         raise Trouble(f"no filter is given: name what to {what}, such as --tenant NAME, or say --all")
-    if named and everything:
+    if filters.given and everything:
         raise Trouble("--all takes no filter beside it")
 
 

@@ -6,16 +6,19 @@ Invariant: nothing is ordered without --yes, and never anything for a request th
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
+import typer
 
 from headrace.cli.found_requests import show_found, summary_of
 from headrace.cli.log_reading import logs_of
-from headrace.cli.options import policy_of, require_pool
+from headrace.cli.option_groups import OptionGroup
+from headrace.cli.options import AsJson, Where, policy_of, require_pool
 from headrace.cli.owner_asking import Looked, Owner
-from headrace.cli.queue_filters import State, age_of, in_words, patience_of, refuse_all, selection_of, until
+from headrace.cli.queue_filters import Filters, State, Within, in_words, patience_of, refuse_all, until
 from headrace.cli.terminal import say, say_json
 from headrace.contracts.control import ControlRecord
 from headrace.contracts.selections import Find, Found, Selection
@@ -25,6 +28,16 @@ EXAMPLES = 10
 """Requests that are named, of those that an order means."""
 
 
+@dataclass(frozen=True)
+class Orders(OptionGroup):
+    """How an order is given."""
+
+    everything: Annotated[bool, typer.Option("--all", help="No filter: all of the pool.")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what it would touch.")] = False
+    within: Within = "60s"
+    as_json: AsJson = False
+
+
 class Asked(NamedTuple):
     """What the options mean that all such orders have. `within`: how long to wait for the owner."""
 
@@ -32,24 +45,6 @@ class Asked(NamedTuple):
     selection: Selection
     age: timedelta | None
     within: timedelta
-
-
-def asked_of(
-    settings: ServiceSettings,
-    verb: str,
-    pool: str,
-    *,
-    everything: bool,
-    older_than: str | None,
-    within: str,
-    state: State = State.ANY,
-    **filters: str | None,
-) -> Asked:
-    """The same from the options as they are written. `filters`: tier, tenant, model and id_prefix. Raises Trouble."""
-    require_pool(settings, pool)
-    refuse_all(verb, everything, *filters.values(), older_than)
-    selection = selection_of(policy_of(settings), state=state, **filters)
-    return Asked(pool, selection, age_of(older_than), patience_of(within))
 
 
 class Order(ABC):
@@ -68,10 +63,13 @@ class Order(ABC):
     def record(self, meant: Selection, looked: Looked) -> ControlRecord:
         """As it is written to `control`."""
 
+    verb: ClassVar[str]
+    """As people type it."""
+
     @property
-    @abstractmethod
     def words(self) -> str:
-        """What is asked for, before what it is asked of: `cancel`."""
+        """What is asked for, before what it is asked of."""
+        return self.verb
 
     @abstractmethod
     def wait(self, owner: Owner, meant: Selection) -> Found:
@@ -82,10 +80,18 @@ class Order(ABC):
         """What was done, or would be, in sentences. `found` before it; `after`: what fitted then; None: nothing was done."""
 
 
-def ordered(settings: ServiceSettings, asked: Asked, order: Order, *, yes: bool, as_json: bool) -> None:
-    """Give the order, or without `yes` only look, and say what was found before anything was done. Raises Trouble."""
+def ordered(
+    order: Order, pool: str, filters: Filters, options: Orders, where: Where, *, state: State = State.ANY
+) -> None:
+    """Give the order, or without --yes only look, and say what was found before anything was done. Raises Trouble."""
+    settings, yes = where.settings(), options.yes
+    require_pool(settings, pool)
+    refuse_all(order.verb, filters, everything=options.everything)
+    asked = Asked(
+        pool, filters.selection(policy_of(settings), state), filters.age, patience_of(options.within)
+    )
     looked, after = _given(settings, asked, order) if yes else (_looked(settings, asked, order), None)
-    if as_json:
+    if options.as_json:
         found = msgspec.to_builtins(looked.found, str_keys=True)
         then = {} if after is None else {"after": msgspec.to_builtins(after, str_keys=True)}
         say_json({"pool": asked.pool, **order.named, "dry_run": not yes, **found, **then})

@@ -1,6 +1,6 @@
 """`headrace queue freeze`, `thaw` and `frozen`: whom an operator holds back in a pool. Offered by commands.queue."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic, sleep
 from typing import Annotated
@@ -10,8 +10,9 @@ import typer
 
 from headrace.cli.holds import Holds, holds_of
 from headrace.cli.log_reading import Logs, logs_of
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
-from headrace.cli.queue_filters import OfTenant, OfTier, Within, patience_of, selection_of
+from headrace.cli.option_groups import OptionGroup, with_groups
+from headrace.cli.options import AsJson, Where, policy_of, require_pool
+from headrace.cli.queue_filters import OfTenant, OfTier, Pool, Within, patience_of, selection_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import Freeze, Thaw
@@ -19,49 +20,40 @@ from headrace.contracts.durations import render
 from headrace.contracts.topics import TopicKind
 
 _LOOK_AGAIN_S = 0.1
-Pool = Annotated[str, typer.Argument(help="The pool whose queue is meant.")]
-All = Annotated[bool, typer.Option("--all", help="The whole pool.")]
 
 
-def freeze(
-    pool: Pool,
-    *,
-    tier: OfTier = None,
-    tenant: OfTenant = None,
-    everything: All = False,
-    within: Within = "15s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
-) -> None:
+@dataclass(frozen=True)
+class Whom(OptionGroup):
+    """Who is meant: a tenant, a tier, a tenant in a tier, or all."""
+
+    tier: OfTier = None
+    tenant: OfTenant = None
+    everything: Annotated[bool, typer.Option("--all", help="The whole pool.")] = False
+
+    def named(self, pool: str) -> str:
+        """In words."""
+        of_tier = "" if self.tier is None else f"{self.tier} of "
+        return f"{of_tier}{pool}" if self.tenant is None else f"{self.tenant} in {of_tier}{pool}"
+
+
+@with_groups
+def freeze(pool: Pool, *, whom: Whom, within: Within = "15s", where: Where) -> None:
     """Hold back a tenant, a tier, a tenant in a tier, or the whole pool, until it is thawed. Nothing is lost by it."""
-    shared = {"policy": policy, "kafka": kafka, "prefix": prefix}
-    _order(pool, tier, tenant, within, shared, everything=everything, freezes=True)
-    say(f"{_named(pool, tier, tenant)} is held back; what runs goes on")
+    _order(pool, whom, within, where, freezes=True)
+    say(f"{whom.named(pool)} is held back; what runs goes on")
 
 
-def thaw(
-    pool: Pool,
-    *,
-    tier: OfTier = None,
-    tenant: OfTenant = None,
-    everything: All = False,
-    within: Within = "15s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
-) -> None:
+@with_groups
+def thaw(pool: Pool, *, whom: Whom, within: Within = "15s", where: Where) -> None:
     """Let those go on whom `freeze` held back in the same words."""
-    shared = {"policy": policy, "kafka": kafka, "prefix": prefix}
-    _order(pool, tier, tenant, within, shared, everything=everything, freezes=False)
-    say(f"{_named(pool, tier, tenant)} goes on, as far as no other hold stands: see `headrace queue frozen`")
+    _order(pool, whom, within, where, freezes=False)
+    say(f"{whom.named(pool)} goes on, as far as no other hold stands: see `headrace queue frozen`")
 
 
-def frozen(
-    pool: Pool, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
-) -> None:
+@with_groups
+def frozen(pool: Pool, *, where: Where, as_json: AsJson = False) -> None:
     """Print who is held back in a pool."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     require_pool(settings, pool)
     with logs_of(settings) as logs:
         holds = _look(logs, pool)
@@ -76,19 +68,10 @@ def frozen(
         show_table(("tier", "held back", "requests"), rows)
 
 
-def _order(
-    pool: str,
-    tier: str | None,
-    tenant: str | None,
-    within: str,
-    shared: Mapping[str, object],
-    *,
-    everything: bool,
-    freezes: bool,
-) -> None:
-    settings = settings_of(**shared)
+def _order(pool: str, whom: Whom, within: str, where: Where, *, freezes: bool) -> None:
+    settings, tier, tenant = where.settings(), whom.tier, whom.tenant
     require_pool(settings, pool)
-    if everything is not (tier is None and tenant is None):
+    if whom.everything is not (tier is None and tenant is None):
         raise Trouble("name whom by --tenant, --tier or both, or say --all and neither of them")
     selection_of(policy_of(settings), tier=tier, tenant=tenant)  # may refuse
     patience = patience_of(within)
@@ -110,8 +93,3 @@ def _order(
 def _look(logs: Logs, pool: str) -> list[Holds]:
     with logs.following(TopicKind.QUEUE_STATE) as states:
         return holds_of(pool, [(received.offset, record) for received, record in states.to_end()])
-
-
-def _named(pool: str, tier: str | None, tenant: str | None) -> str:
-    of_tier = "" if tier is None else f"{tier} of "
-    return f"{of_tier}{pool}" if tenant is None else f"{tenant} in {of_tier}{pool}"

@@ -6,25 +6,15 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
+from headrace.cli.option_groups import with_groups
+from headrace.cli.options import Where, policy_of, require_pool
 from headrace.cli.owner_asking import Looked, Owner
-from headrace.cli.queue_filters import (
-    Everything,
-    IdPrefix,
-    OfModel,
-    OfTenant,
-    OfTier,
-    OlderThan,
-    Pool,
-    State,
-    Within,
-)
-from headrace.cli.queue_orders import EXAMPLES, Order, asked_of, ordered
+from headrace.cli.queue_filters import Filters, Pool, State
+from headrace.cli.queue_orders import EXAMPLES, Order, Orders, ordered
 from headrace.cli.trouble import Trouble
 from headrace.contracts.control import MoveMatching
 from headrace.contracts.requests import MOST_HOPS
 from headrace.contracts.selections import Find, Found, Selection, Stays
-from headrace.runtime.settings import ServiceSettings
 
 _WHY = {
     Stays.TRIED: "given to a worker before",
@@ -37,6 +27,7 @@ _WHY = {
 }
 
 
+@with_groups
 def move(
     pool: Pool,
     *,
@@ -45,37 +36,20 @@ def move(
         str | None,
         typer.Option("--as", help="The model there, as callers name it; needed where that isn't clear."),
     ] = None,
-    tier: OfTier = None,
-    tenant: OfTenant = None,
-    model: OfModel = None,
-    id_prefix: IdPrefix = None,
-    older_than: OlderThan = None,
-    everything: Everything = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without, only say what it would change.")
-    ] = False,
-    within: Within = "60s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
-    as_json: AsJson = False,
+    filters: Filters,
+    options: Orders,
+    where: Where,
 ) -> None:
     """Let the requests that fit, wait, and were accepted until now go to another pool; without --yes, only say which."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    require_pool(settings, pool)
-    require_pool(settings, to)
-    _refuse_in_vain(settings, pool, to, model_there)
-    asked = asked_of(
-        settings, "move", pool, everything=everything, older_than=older_than, within=within, state=State.QUEUED, tier=tier,
-        tenant=tenant, model=model, id_prefix=id_prefix,
-    )  # fmt: skip
-    ordered(settings, asked, ToPool(pool, to, model_there), yes=yes, as_json=as_json)
+    _refuse_in_vain(where, pool, to, model_there)
+    ordered(ToPool(pool, to, model_there), pool, filters, options, where, state=State.QUEUED)
 
 
 @dataclass(frozen=True)
 class ToPool(Order):
     """From the pool `here` to the pool `to`, as `model` there."""
 
+    verb = "move"
     here: str
     to: str
     model: str | None
@@ -126,7 +100,10 @@ class ToPool(Order):
             yield f"  {how_many} {_WHY[why].format(to=self.to, most=MOST_HOPS + 1)}"
 
 
-def _refuse_in_vain(settings: ServiceSettings, pool: str, to: str, model: str | None) -> None:
+def _refuse_in_vain(where: Where, pool: str, to: str, model: str | None) -> None:
+    settings = where.settings()
+    require_pool(settings, pool)
+    require_pool(settings, to)
     if to == pool:
         raise Trouble(f"they are in {pool} already")
     models = policy_of(settings).pools[to].models

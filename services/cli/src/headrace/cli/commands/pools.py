@@ -8,7 +8,8 @@ import msgspec
 import typer
 
 from headrace.cli.log_reading import Logs, logs_of
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
+from headrace.cli.option_groups import with_groups
+from headrace.cli.options import AsJson, Where, policy_of, require_pool
 from headrace.cli.pool_picture import PoolPicture, picture_of
 from headrace.cli.queue_filters import patience_of
 from headrace.cli.terminal import say, say_json, show_table
@@ -31,11 +32,10 @@ def commands() -> typer.Typer:
     return app
 
 
-def show(
-    policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
-) -> None:
+@with_groups
+def show(*, where: Where, as_json: AsJson = False) -> None:
     """Print each pool's owner, how full it is, and who stands by."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     wall_ms = SystemClock().now().wall_ms
     with logs_of(settings) as logs:
         pictures = [_look(logs, pool, wall_ms) for pool in policy_of(settings).pools]
@@ -46,17 +46,17 @@ def show(
     show_table(columns, (_as_row(picture, wall_ms) for picture in pictures), dispensable=("paused",))
 
 
+@with_groups
 def move(
     pool: Annotated[str, typer.Argument(help="The pool to give away.")],
+    *,
     to: Annotated[str, typer.Option("--to", help="Name of the scheduler replica that is to own it.")],
     within: Annotated[str, typer.Option(help="How long to wait for it, such as 20s.")] = "20s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Let another scheduler replica take a pool over, and wait until it releases work."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     require_pool(settings, pool)
     _refuse_a_stranger(to)
     patience = patience_of(within)  # before anything is ordered

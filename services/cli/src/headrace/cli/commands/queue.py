@@ -11,30 +11,10 @@ from headrace.cli.commands.moving import move
 from headrace.cli.commands.reprioritising import reprioritise
 from headrace.cli.found_requests import show_found, summary_of
 from headrace.cli.log_reading import logs_of
-from headrace.cli.options import (
-    AsJson,
-    Kafka,
-    PolicyFile,
-    Prefix,
-    policy_of,
-    require_pool,
-    settings_of,
-)
+from headrace.cli.option_groups import with_groups
+from headrace.cli.options import AsJson, Where, policy_of, require_pool
 from headrace.cli.owner_asking import Owner
-from headrace.cli.queue_filters import (
-    IdPrefix,
-    InState,
-    OfModel,
-    OfTenant,
-    OfTier,
-    OlderThan,
-    Pool,
-    State,
-    Within,
-    age_of,
-    patience_of,
-    selection_of,
-)
+from headrace.cli.queue_filters import Filters, InState, Pool, State, Within, patience_of
 from headrace.cli.terminal import say, say_json
 from headrace.contracts.selections import MOST_FOUND, Find
 
@@ -52,31 +32,24 @@ def commands() -> typer.Typer:
     return app
 
 
+@with_groups
 def ls(
     pool: Pool,
     *,
-    tier: OfTier = None,
-    tenant: OfTenant = None,
-    model: OfModel = None,
-    id_prefix: IdPrefix = None,
     state: InState = State.ANY,
-    older_than: OlderThan = None,
+    filters: Filters,
     most: Annotated[
         int, typer.Option(min=0, max=MOST_FOUND, help="How many to name: the oldest of those that fit.")
     ] = 20,
     within: Within = "60s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Count the unfinished requests that fit, and name the oldest of them."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     require_pool(settings, pool)
-    selection = selection_of(
-        policy_of(settings), tier=tier, tenant=tenant, model=model, id_prefix=id_prefix, state=state
-    )
-    age, patience = age_of(older_than), patience_of(within)
+    selection = filters.selection(policy_of(settings), state)
+    age, patience = filters.age, patience_of(within)
     with logs_of(settings) as logs:
         owner = Owner(logs, pool, patience)
         looked = owner.find(Find(selection=owner.of_age(selection, age), most=most))

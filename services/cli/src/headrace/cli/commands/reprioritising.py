@@ -5,19 +5,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, settings_of
+from headrace.cli.option_groups import with_groups
+from headrace.cli.options import Where
 from headrace.cli.owner_asking import Looked, Owner
-from headrace.cli.queue_filters import (
-    Everything,
-    IdPrefix,
-    OfModel,
-    OfTenant,
-    OfTier,
-    OlderThan,
-    Pool,
-    Within,
-)
-from headrace.cli.queue_orders import Order, asked_of, ordered
+from headrace.cli.queue_filters import Filters, Pool
+from headrace.cli.queue_orders import Order, Orders, ordered
 from headrace.contracts.control import Reprioritise
 from headrace.contracts.selections import Found, Selection
 
@@ -25,40 +17,26 @@ _MOST = 1_000
 """As callers may say it, either way."""
 
 
+@with_groups
 def reprioritise(
     pool: Pool,
     *,
     priority: Annotated[
         int, typer.Option(min=-_MOST, max=_MOST, help="The new one: greater goes first, 0 is usual.")
     ],
-    tier: OfTier = None,
-    tenant: OfTenant = None,
-    model: OfModel = None,
-    id_prefix: IdPrefix = None,
-    older_than: OlderThan = None,
-    everything: Everything = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without, only say what it would change.")
-    ] = False,
-    within: Within = "60s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
-    as_json: AsJson = False,
+    filters: Filters,
+    options: Orders,
+    where: Where,
 ) -> None:
     """Give the requests that fit and were accepted until now another priority; without --yes, only say which they are."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    asked = asked_of(
-        settings, "reprioritise", pool, everything=everything, older_than=older_than, within=within, tier=tier,
-        tenant=tenant, model=model, id_prefix=id_prefix,
-    )  # fmt: skip
-    ordered(settings, asked, _Reprioritise(priority), yes=yes, as_json=as_json)
+    ordered(_Reprioritise(priority), pool, filters, options, where)
 
 
 @dataclass(frozen=True)
 class _Reprioritise(Order):
     """To this priority."""
 
+    verb = "reprioritise"
     priority: int
 
     @property

@@ -6,7 +6,8 @@ import typer
 
 from headrace.bus.topic_check import apply_topics, differences
 from headrace.cli.brokers import administrator
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, settings_of, topics_of
+from headrace.cli.option_groups import with_groups
+from headrace.cli.options import AsJson, PolicyFile, Prefix, Where, policy_of, settings_of, topics_of
 from headrace.cli.queue_filters import patience_of
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.contracts.durations import ms, render
@@ -32,11 +33,10 @@ def show(policy: PolicyFile = None, prefix: Prefix = None, as_json: AsJson = Fal
     show_table(columns, map(_as_row, wanted), dispensable=("written by", "read by"))
 
 
-def check(
-    policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
-) -> None:
+@with_groups
+def check(*, where: Where, as_json: AsJson = False) -> None:
     """Say how the brokers' topics differ from the table. Exits 1 when they do."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     wanted = topics_of(policy_of(settings), settings.prefix)
     with administrator(settings) as topics:
         sentences = differences(wanted, topics.describe([topic.name for topic in wanted]))
@@ -54,18 +54,18 @@ def check(
         raise typer.Exit(1)
 
 
+@with_groups
 def apply(
+    *,
     within: Annotated[
         str, typer.Option("--within", help="How long to wait for brokers that are starting, such as 30s.")
     ] = "30s",
-    policy: PolicyFile = None,
-    kafka: Kafka = None,
-    prefix: Prefix = None,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Create what is missing and mend what differs; deletes nothing."""
     patience = patience_of(within)
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     wanted = topics_of(policy_of(settings), settings.prefix)
     with administrator(settings) as topics:
         done = apply_topics(topics, wanted, patience)

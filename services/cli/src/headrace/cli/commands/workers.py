@@ -8,7 +8,8 @@ import msgspec
 import typer
 
 from headrace.cli.log_reading import Logs, logs_of
-from headrace.cli.options import AsJson, Kafka, PolicyFile, Prefix, policy_of, require_pool, settings_of
+from headrace.cli.option_groups import with_groups
+from headrace.cli.options import AsJson, Where, policy_of, require_pool
 from headrace.cli.terminal import say, say_json, show_table
 from headrace.cli.trouble import Trouble
 from headrace.cli.worker_picture import WorkerPicture, workers_of
@@ -32,11 +33,10 @@ def commands() -> typer.Typer:
     return app
 
 
-def show(
-    policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None, as_json: AsJson = False
-) -> None:
+@with_groups
+def show(*, where: Where, as_json: AsJson = False) -> None:
     """Print each worker: lane, slots, what it holds, and whether it takes work."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
+    settings = where.settings()
     wall_ms = SystemClock().now().wall_ms
     with logs_of(settings) as logs:
         found = [worker for pool in policy_of(settings).pools for worker in _look(logs, pool)]
@@ -47,21 +47,17 @@ def show(
     show_table(columns, (_as_row(worker, wall_ms) for worker in found), dispensable=("epoch", "boot"))
 
 
-def drain(
-    pool: PoolName, worker: WorkerName, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None
-) -> None:
+@with_groups
+def drain(pool: PoolName, worker: WorkerName, *, where: Where) -> None:
     """Take a worker out of service: it hands back what hasn't started, ends what runs, and stays idle until undrained."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    left = _order(settings, pool, worker, draining=True)
+    left = _order(where.settings(), pool, worker, draining=True)
     say(f"{worker} takes no more work; it still holds {left.held}")
 
 
-def undrain(
-    pool: PoolName, worker: WorkerName, policy: PolicyFile = None, kafka: Kafka = None, prefix: Prefix = None
-) -> None:
+@with_groups
+def undrain(pool: PoolName, worker: WorkerName, *, where: Where) -> None:
     """Put a drained worker back into service."""
-    settings = settings_of(policy=policy, kafka=kafka, prefix=prefix)
-    _order(settings, pool, worker, draining=False)
+    _order(where.settings(), pool, worker, draining=False)
     say(f"{worker} takes work again")
 
 
