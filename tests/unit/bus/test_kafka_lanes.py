@@ -28,13 +28,24 @@ async def test_what_waits_goes_together_up_to_the_size_of_a_batch_and_a_large_on
 async def test_when_time_runs_out_the_one_under_way_is_unknown_and_the_waiting_one_was_not_written() -> None:
     lane = Lane(PLACE, asyncio.get_running_loop())
     under_way = lane.add(message(), SHORT)
-    assert len(lane.take()) == 1
+    [handed_over] = lane.take()
+    handed_over.handed_over = True
     waiting = lane.add(message(), SHORT)
     with pytest.raises(DeliveryUnknownError):
         await under_way
     with pytest.raises(BusUnavailableError):
         await waiting
     assert lane.take() == []
+
+
+async def test_what_ran_out_of_time_before_it_was_handed_over_was_not_written_and_must_not_be() -> None:
+    lane = Lane(PLACE, asyncio.get_running_loop())
+    late, gone = lane.add(message(), SHORT), lane.add(message(), SHORT)
+    pending, left = lane.take()
+    gone.cancel()
+    with pytest.raises(BusUnavailableError):
+        await late
+    assert (pending.given_up, left.given_up) == (True, False), "who hangs up unsends nothing"
 
 
 async def test_a_late_confirmation_and_a_cancelled_caller_hurt_nobody() -> None:

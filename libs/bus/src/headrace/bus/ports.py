@@ -166,9 +166,10 @@ class AsyncProducer(Protocol):
         ...
 
     async def send(self, message: Message) -> int:
-        """Write and wait for the confirmation; the offset. Order is kept per partition.
+        """Write and wait for the confirmation; the offset. Order is kept per partition. Cancelling the caller doesn't unsend.
 
-        Raises BusUnavailableError, DeliveryUnknownError, TooLargeError. Cancelling the caller doesn't unsend.
+        Raises DeliveryUnknownError where it may have been written or may be yet; any other BusError (no broker answers, too
+        large, no such topic, not allowed) only where it is certain that it wasn't and won't be.
         """
         ...
 

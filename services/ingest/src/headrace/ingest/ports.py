@@ -17,6 +17,10 @@ class OutcomeUnknownError(Exception):
     """The log didn't confirm a write: it may be there or not."""
 
 
+class NotWrittenError(Exception):
+    """The log took nothing, and won't: the same may be written again."""
+
+
 class DoesNotFitError(Exception):
     """The log doesn't take a record of this size; it was not written."""
 
@@ -69,12 +73,12 @@ class RequestLog(Protocol):
     """Where accepted requests are written down."""
 
     async def accept(self, record: RequestRecord, value: bytes, trace: Headers) -> None:
-        """Returns once it is acknowledged. Raises OutcomeUnknownError, DoesNotFitError."""
+        """Returns once it is acknowledged. Raises OutcomeUnknownError, NotWrittenError, DoesNotFitError."""
         ...
 
     async def cancel(self, request_id: str, *, tenant: str, pool: str, hop: int = 0) -> None:
         """Asks the owner of this pool to cancel; returns once that is acknowledged. `hop`: the request was passed on so often
-        before it came there. Raises OutcomeUnknownError.
+        before it came there. Raises OutcomeUnknownError, NotWrittenError.
         """
         ...
 

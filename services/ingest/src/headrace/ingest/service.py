@@ -19,6 +19,7 @@ from headrace.ingest.decisions.what_to_answer import Ended
 from headrace.ingest.ports import (
     DoesNotFitError,
     Heard,
+    NotWrittenError,
     OutcomeUnknownError,
     Owners,
     Queues,
@@ -74,12 +75,17 @@ class Ingest:
         return self.preparing.prepare(asked)
 
     async def accept(self, prepared: Prepared) -> None:
-        """Writes the request and waits for the acknowledgement. Raises Refusal: 413, or 503 `outcome_unknown`."""
+        """Writes the request and waits for the acknowledgement. Raises Refusal: 413, or 503 `not_accepted` where it surely
+        wasn't written, `outcome_unknown` where it may be.
+        """
         record = prepared.record
         try:
             await self.parts.log.accept(record, prepared.value, prepared.trace)
         except DoesNotFitError:
             raise too_large("The body is larger than the log takes.") from None
+        except NotWrittenError as error:
+            self._rarely.warning("request not written", request_id=record.id, reason=str(error))
+            raise _not_accepted("The request wasn't accepted") from None
         except OutcomeUnknownError as error:
             self._rarely.warning("request not confirmed", request_id=record.id, reason=str(error))
             raise _outcome_unknown(record.id) from None
@@ -164,6 +170,9 @@ class Ingest:
     async def _cancel_at_home(self, request_id: str, tenant: str, pool: str) -> None:
         try:
             await self.parts.log.cancel(request_id, tenant=tenant, pool=pool)
+        except NotWrittenError as error:
+            self._rarely.warning("cancel not written", request_id=request_id, reason=str(error))
+            raise _not_accepted("The cancellation wasn't kept") from None
         except OutcomeUnknownError as error:
             self._rarely.warning("cancel not confirmed", request_id=request_id, reason=str(error))
             raise _outcome_unknown(request_id) from None
@@ -174,7 +183,7 @@ class Ingest:
             went = await self.parts.results.passed_on(request_id, tenant)
             if went is not None and went.pool in self.parts.policy.pools:
                 await self.parts.log.cancel(request_id, tenant=tenant, pool=went.pool, hop=went.hop)
-        except (ResultsUnavailableError, OutcomeUnknownError) as error:
+        except (ResultsUnavailableError, OutcomeUnknownError, NotWrittenError) as error:
             self._rarely.warning(
                 "cancel isn't told where its request went", request_id=request_id, reason=str(error)
             )
@@ -193,6 +202,11 @@ class Ingest:
     async def _cancel_quietly(self, record: RequestRecord) -> None:
         with contextlib.suppress(Refusal):
             await self.cancel(record.id, tenant=record.tenant, pool=record.pool)
+
+
+def _not_accepted(what: str) -> Refusal:
+    sentence = f"{what}: the log takes nothing just now. Nothing was written, so it is safe to send it again."
+    return Refusal(503, "not_accepted", sentence, retry_after=_TRY_LATER, may_retry=True)
 
 
 def _outcome_unknown(request_id: str) -> Refusal:

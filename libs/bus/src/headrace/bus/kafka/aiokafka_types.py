@@ -58,6 +58,25 @@ class ProducerClient(Client, Protocol):
         ...
 
 
+class HandedOver:
+    """The batch that was handed over last, in the client's queue or sent. Make it before anything else is awaited."""
+
+    def __init__(self, client: ProducerClient, place: Place) -> None:
+        inner: Any = client
+        self._queues = inner._message_accumulator._batches  # noqa: SLF001 - its inside has no types
+        self._where = TopicPartition(place.topic, place.partition)
+        self._batch = self._queues[self._where][-1]
+
+    def take_back(self) -> int:
+        """Once it has failed: how often it was taken to be sent. It won't be from now on."""
+        queue = self._queues.get(self._where, ())
+        if self._batch in queue:
+            queue.remove(self._batch)
+            if not queue:
+                del self._queues[self._where]
+        return int(self._batch.retry_count)
+
+
 class FoundByTime(Protocol):
     """aiokafka's OffsetAndTimestamp."""
 

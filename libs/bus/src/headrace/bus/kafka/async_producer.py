@@ -2,6 +2,7 @@
 
 Sends of one partition that are waiting go as one batch, which costs a fraction of aiokafka's own send for each.
 Invariant: after any batch failed, the client is replaced: its sequence numbers have a gap.
+An error that isn't in the tables is taken for "may have been written"; so is one that is, after the batch was sent twice.
 """
 
 import asyncio
@@ -9,12 +10,16 @@ from datetime import timedelta
 from typing import Any
 
 from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
     MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
     RecordListTooLargeError,
     TopicAuthorizationFailedError,
 )
 
-from headrace.bus.kafka.aiokafka_types import ProducerClient, all_places, new_producer
+from headrace.bus.kafka.aiokafka_types import HandedOver, ProducerClient, all_places, new_producer
 from headrace.bus.kafka.async_clients import (
     REQUEST_TIMEOUT_AT_LEAST,
     REQUEST_TIMEOUT_AT_MOST,
@@ -28,6 +33,14 @@ from headrace.bus.messages import Message, Place
 from headrace.bus.ports import BusError, BusUnavailableError, DeliveryUnknownError, TooLargeError
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_REFUSED: dict[type[Exception], str] = {
+    # a broker looks at rights and names before it appends anything of a batch
+    TopicAuthorizationFailedError: "writing there isn't allowed",
+    ClusterAuthorizationFailedError: "writing without duplicates isn't allowed",
+    InvalidTopicError: "there can be no such topic",
+}
+_NO_LEADER = (NotLeaderForPartitionError, LeaderNotAvailableError)
+"""Said by a broker that isn't the leader, and by a client that has had nobody to send to for as long as it waits."""
 
 
 class KafkaAsyncProducer:
@@ -85,7 +98,8 @@ class KafkaAsyncProducer:
         try:
             client = await self._sound_client()
             await self._check_exists(client, place)
-            offset = await _send(client, place, batch)
+            batch = [pending for pending in batch if not pending.given_up]
+            offset = await _send(client, place, batch) if batch else 0
         except Exception as error:  # noqa: BLE001 - whatever it was, somebody waits for an answer
             await self._failed(client, place, batch, error)
         else:
@@ -160,7 +174,23 @@ async def _send(client: ProducerClient, place: Place, batch: list[Pending]) -> i
     for pending in batch:
         pending.handed_over = True
     confirmed = await client.send_batch(builder, place.topic, partition=place.partition)
-    return (await confirmed).offset
+    handed_over = HandedOver(client, place)
+    try:
+        return (await confirmed).offset
+    except Exception as error:
+        not_written = _not_written(error, f"{place.topic}/{place.partition}", sends=handed_over.take_back())
+        if not_written is None:
+            raise
+        raise not_written from error
+
+
+def _not_written(error: Exception, where: str, *, sends: int) -> BusError | None:
+    """Why nothing was written of a batch that failed so after it was sent so often; None: nobody knows whether it was."""
+    if sends <= 1 and type(error) in _REFUSED:
+        return BusError(f"nothing was written to {where}: {_REFUSED[type(error)]}")
+    if sends == 0 or (sends == 1 and isinstance(error, _NO_LEADER)):
+        return BusUnavailableError(f"nothing was written to {where}: {error!r}")
+    return None
 
 
 def _bus_error(error: Exception, place: Place, *, handed_over: bool) -> BusError:
@@ -169,8 +199,6 @@ def _bus_error(error: Exception, place: Place, *, handed_over: bool) -> BusError
         return error
     if isinstance(error, _TOO_LARGE):
         return TooLargeError(f"a message is larger than {where} takes")
-    if isinstance(error, TopicAuthorizationFailedError):
-        return BusError(f"writing to {where} isn't allowed")
     if handed_over:
         return DeliveryUnknownError(f"a write to {where} wasn't confirmed: {error!r}")
     return BusUnavailableError(f"nothing was written to {where}: {error!r}")

@@ -25,14 +25,16 @@ def size_of(message: Message) -> int:
 
 
 class Pending:
-    """One send. `deadline` is in the loop's time, seconds. `handed_over`: from here on it may be in the log."""
+    """One send. `deadline` is in the loop's time, seconds. `handed_over`: from here on it may be in the log. `given_up`: its
+    caller was told that it isn't written, so it mustn't be handed over.
+    """
 
-    __slots__ = ("deadline", "future", "handed_over", "message", "size")
+    __slots__ = ("deadline", "future", "given_up", "handed_over", "message", "size")
 
     def __init__(self, message: Message, deadline: float, future: asyncio.Future[int]) -> None:
         self.message, self.size = message, size_of(message)
         self.deadline, self.future = deadline, future
-        self.handed_over = False
+        self.handed_over, self.given_up = False, False
 
     def succeed(self, offset: int) -> None:
         """Confirmed. A caller that was cancelled isn't told."""
@@ -79,13 +81,20 @@ class Lane:
     def _expire(self) -> None:
         now, where = self._loop.time(), f"{self.place.topic}/{self.place.partition}"
         for pending in self._under_way:
-            if pending.deadline <= now:
-                pending.fail(DeliveryUnknownError(f"a write to {where} wasn't confirmed in time"))
+            if pending.deadline <= now and not pending.future.done():
+                self._run_out(pending, where)
         while self._waiting and self._waiting[0].deadline <= now:
             stuck = BusUnavailableError(f"nothing was written to {where}: earlier writes are stuck")
             self._waiting.popleft().fail(stuck)
         left = [one.deadline for one in (*self._under_way, *self._waiting) if one.deadline > now]
         self._timer = self._loop.call_at(min(left), self._expire) if left else None
+
+    def _run_out(self, pending: Pending, where: str) -> None:
+        if pending.handed_over:
+            pending.fail(DeliveryUnknownError(f"a write to {where} wasn't confirmed in time"))
+        else:
+            pending.given_up = True
+            pending.fail(BusUnavailableError(f"nothing was written to {where}: there is no connection"))
 
     def close(self) -> None:
         """Give up what isn't confirmed yet."""

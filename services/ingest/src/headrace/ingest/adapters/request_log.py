@@ -4,11 +4,11 @@ Invariant: it returns only after the acknowledgement of all in-sync replicas, an
 """
 
 from headrace.bus.messages import Headers, Message, Place, message_of
-from headrace.bus.ports import AsyncProducer, BusError, TooLargeError
+from headrace.bus.ports import AsyncProducer, BusError, DeliveryUnknownError, TooLargeError
 from headrace.contracts.control import CancelRequest
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.topics import TopicKind, TopicNames
-from headrace.ingest.ports import DoesNotFitError, OutcomeUnknownError
+from headrace.ingest.ports import DoesNotFitError, NotWrittenError, OutcomeUnknownError
 from headrace.runtime.clock import Clock
 
 
@@ -19,13 +19,13 @@ class KafkaRequestLog:
         self._producer, self._names, self._clock = producer, names, clock
 
     async def accept(self, record: RequestRecord, value: bytes, trace: Headers) -> None:
-        """Writes a request. Raises OutcomeUnknownError, DoesNotFitError."""
+        """Writes a request. Raises OutcomeUnknownError, NotWrittenError, DoesNotFitError."""
         topic = self._names.of(TopicKind.REQUESTS, pool=record.pool, tier=record.tier)
         place = Place(topic, record.partition)
         await self._send(message_of(place, record, value, key=record.tenant.encode(), trace=trace))
 
     async def cancel(self, request_id: str, *, tenant: str, pool: str, hop: int = 0) -> None:
-        """Writes a cancellation. Raises OutcomeUnknownError."""
+        """Writes a cancellation. Raises OutcomeUnknownError, NotWrittenError."""
         wanted = CancelRequest(id=request_id, tenant=tenant, at_ms=self._clock.now().wall_ms, hop=hop)
         await self._send(message_of(Place(self._names.of(TopicKind.CONTROL, pool=pool), 0), wanted))
 
@@ -34,5 +34,7 @@ class KafkaRequestLog:
             await self._producer.send(message)
         except TooLargeError as error:
             raise DoesNotFitError(str(error)) from error
-        except BusError as error:
+        except DeliveryUnknownError as error:
             raise OutcomeUnknownError(str(error)) from error
+        except BusError as error:
+            raise NotWrittenError(str(error)) from error
