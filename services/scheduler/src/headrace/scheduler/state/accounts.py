@@ -43,9 +43,10 @@ class Accounts:
     def of(self, tier: str, tenant: str) -> Account:
         """A tenant's counter, made on first use."""
         tenants = self.tiers[tier].tenants
-        if tenant not in tenants:
-            tenants[tenant] = Account(Fraction(self.weight_of(tenant)))
-        return tenants[tenant]
+        known = tenants.get(tenant)
+        if known is None:
+            known = tenants[tenant] = Account(Fraction(self.weight_of(tenant)))
+        return known
 
     def seen(self, tier: str, tenant: str) -> Account:
         """The same to look at: not kept where there is none yet."""
@@ -158,5 +159,6 @@ class Accounts:
 
     def _moving(self, tier: str, tenant: str) -> Account:
         """A tenant's counter, which moves now."""
-        self.tiers[tier].moved[tenant] = None
-        return self.of(tier, tenant)
+        accounts = self.tiers[tier]
+        accounts.moved[tenant] = None
+        return accounts.tenants.get(tenant) or self.of(tier, tenant)

@@ -120,15 +120,16 @@ class FairQueue(Backlogs):
         to who is served in their place: credit for what they didn't get would set others back. Who is held back isn't there.
         `going_on`: since the last call only what it gave was dispatched or ended, so who had to be read again still has to.
         """
-        if not going_on:
-            self.look_again()
         tags = {
             name: self._accounts.tiers[name].account.value
             for name, tier in self._tiers.items()
             if tier.waiting > tier.aside_waiting and name not in closed and not self.frozen.has_tier(name)
         }
         while (chosen := pick_tier(tags)) is not None:
-            found = self._next_of(chosen, self._tiers[chosen], slots)
+            tier = self._tiers[chosen]
+            if not going_on:
+                tier.turns.look_again()
+            found = self._next_of(chosen, tier, slots)
             if found is not None:
                 return found
             del tags[chosen]
