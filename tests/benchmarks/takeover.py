@@ -3,7 +3,8 @@
     python -m tests.benchmarks.takeover [REQUESTS]
 
 Real processes, a real broker, production timings. A backlog of REQUESTS (a million by default) of 1 KiB is written straight
-into the log; a worker of this process obeys and answers. Prints each figure beside its limit; exits 1 when one is missed.
+into the log; a worker of this process obeys and answers. Before that, what a request takes of the owner's memory. Prints each
+figure beside its limit; exits 1 when one is missed.
 """
 
 import sys
@@ -38,6 +39,8 @@ default_tier = "batch"
 """
 NAMES = ("one", "two")
 SLOTS = 16
+WHOLE = 24_000
+"""Of 64 tenants: nearly what the windows of eight partitions take, and nobody is over its bound."""
 
 
 class Bench:
@@ -108,6 +111,25 @@ def stands_by_for(bench: Bench, seconds: float) -> None:
     bench.work_until(lambda: bench.owners.all() and time.monotonic() - began > seconds)
 
 
+def memory(bench: Bench, owner: Replica, empty: float) -> None:
+    """What a request takes that waits whole. `empty`: the owner's MiB before there was any; they are answered afterwards."""
+    bench.worker.holding = True
+    bench.fill(WHOLE)
+    bench.work_until(lambda: owner.metric("headrace_queue_depth") >= WHOLE - SLOTS)
+    full = owner.resident_mib
+    bench.say("owner's memory without a backlog", empty, "MiB")
+    bench.say(f"owner's memory with {WHOLE:,} of 1 KiB whole in its windows", full, "MiB")
+    bench.say("memory of each of them", (full - empty) * 1024 / WHOLE, "KiB", 3.5)
+    bench.worker.holding = False
+
+
+def memory_of_all(owner: Replica) -> str:
+    """What it has in memory now."""
+    spilled = owner.metric("headrace_queue_spilled")
+    whole = owner.metric("headrace_queue_depth") - spilled
+    return f"owner's memory with {whole:,} whole, and of {spilled:,} the metadata alone"
+
+
 def main(count: int) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -116,21 +138,14 @@ def main(count: int) -> int:
         stack.callback(bench.close)
         with bench.scheduler("one") as one:
             bench.work_until(lambda: bench.owners.open_by("one"))
-            empty = one.resident_mib
+            memory(bench, one, one.resident_mib)
             began = time.monotonic()
             bench.fill(count)
             bench.say("backlog written", time.monotonic() - began, "s")
             with bench.scheduler("two") as two:
                 bench.work_until(two.has_started)
                 stands_by_for(bench, 20)
-                bench.say("owner's memory without a backlog", empty, "MiB")
-                bench.say("owner's memory with its windows full", one.resident_mib, "MiB")
-                window = 4_000 * bench.pool.policy.topics.tenant_partitions
-                bench.say(
-                    "memory of a queued request in a window",
-                    (one.resident_mib - empty) * 1024 / window,
-                    "KiB",
-                )
+                bench.say(memory_of_all(one), one.resident_mib, "MiB")
                 bench.say("standby's memory", two.resident_mib, "MiB")
                 epoch = next_epoch(bench)
                 one.kill()

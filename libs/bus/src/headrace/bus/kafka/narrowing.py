@@ -1,11 +1,16 @@
 """Narrows confluent-kafka's loose types to ours. The one file that knows what they may be; called by its adapters."""
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 
 from confluent_kafka import Message as ClientMessage
 from confluent_kafka import TopicPartition
 
 from headrace.bus.messages import Headers, Place, Received
+from headrace.contracts.codec import HEADER, TRACE_HEADERS
+
+_NAMES = {name: name for name in (HEADER, *TRACE_HEADERS)}
+"""Shared by all records, as topics are: the client makes them anew for each, and an owner keeps tens of thousands."""
 
 
 def _bytes(value: object) -> bytes | None:
@@ -16,13 +21,13 @@ def headers_of(message: ClientMessage) -> Headers:
     """Its headers, in order. A header without a value reads as an empty one."""
     found = message.headers() or []
     pairs = found.items() if isinstance(found, dict) else found
-    return tuple([(name, _bytes(value) or b"") for name, value in pairs])
+    return tuple([(_NAMES.get(name, name), _bytes(value) or b"") for name, value in pairs])
 
 
 def place_of(message: ClientMessage) -> Place:
     """Where a message, or an error about a partition, belongs."""
     partition = message.partition()
-    return Place(message.topic() or "", -1 if partition is None else partition)
+    return Place(intern(message.topic() or ""), -1 if partition is None else partition)
 
 
 def received_of(message: ClientMessage) -> Received:

@@ -20,17 +20,17 @@ class ByMinute(Generic[T]):
 
     def __init__(self, kept_minutes: int = KEPT_MINUTES) -> None:
         self._kept, self._kept_at_most = kept_minutes, kept_minutes - KEPT_MINUTES + KEPT_AT_MOST_MINUTES
-        self._minute_of: dict[T, int] = {}
+        self._members: set[T] = set()
         self.pieces: dict[tuple[int, int], list[T]] = {}
         """(minute of Unix time, piece) -> members in order of arrival."""
         self._last: dict[int, int] = {}
 
     def __contains__(self, member: T) -> bool:
-        return member in self._minute_of
+        return member in self._members
 
     def add(self, member: T, minute: int) -> tuple[int, int] | None:
         """Remember it; the piece it went into, or None when it is known already."""
-        if member in self._minute_of:
+        if member in self._members:
             return None
         piece = (minute, self._last.setdefault(minute, 0))
         if len(self.pieces.setdefault(piece, [])) >= PIECE:
@@ -38,11 +38,11 @@ class ByMinute(Generic[T]):
             piece = (minute, self._last[minute])
             self.pieces[piece] = []
         self.pieces[piece].append(member)
-        self._minute_of[member] = minute
+        self._members.add(member)
         return piece
 
     def __len__(self) -> int:
-        return len(self._minute_of)
+        return len(self._members)
 
     def forget_before(self, minute: int, *, since: int) -> list[tuple[int, int]]:
         """Drop all that is older at this minute than it is kept; the pieces that went."""
@@ -61,6 +61,5 @@ class ByMinute(Generic[T]):
     def forget(self, gone: Iterable[tuple[int, int]]) -> None:
         """Drop these pieces."""
         for piece in gone:
-            for member in self.pieces.pop(piece):
-                del self._minute_of[member]
+            self._members.difference_update(self.pieces.pop(piece))
             self._last.pop(piece[0], None)

@@ -32,7 +32,6 @@ class Timed:
         if instant is not None:
             self._entries += 1
             heappush(self._heap, (instant, self._entries, request.record.id))
-            self._tidy()
 
     def due(self, now_ms: int) -> list[Tracked]:
         """Those whose instant has come, earliest first, each once however often it was entered; they are taken out."""
@@ -64,7 +63,9 @@ class Timed:
         return request if request is not None and self._instant_of(request) == entry[0] else None
 
     def _tidy(self) -> None:
-        """Let go of entries that no longer count, where there are many; of each request one is enough."""
+        """Let go of entries that no longer count, where there are many; of each request one is enough. Called each second at
+        least.
+        """
         if len(self._heap) > 2 * len(self._here) + _SLACK:
             counting = (entry for entry in self._heap if self._request_of(entry) is not None)
             self._heap = list({entry[2]: entry for entry in counting}.values())
