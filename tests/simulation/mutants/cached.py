@@ -50,13 +50,13 @@ def more_is_cached_than_there_is(patches: Patches) -> None:
 
 def everywhere_is_warm(patches: Patches) -> None:
     """A backend that never saw it counts as one that did."""
-    right = Routing.expected
+    right = Routing._expected
 
     def expected(self: Routing, record: Any, boot: str) -> Any:
         found = right(self, record, boot)
         return found or (Expected(record.prompt_tokens, 0, 0, True) if record.prefix else None)
 
-    patches.set(Routing, "expected", expected)
+    patches.set(Routing, "_expected", expected)
 
 
 def caches_reach_back_for_ever(patches: Patches) -> None:

@@ -32,8 +32,7 @@ class Dispatching:
         flow = state.queue.assign(tracked)
         if tracked.phase is Phase.WAITING:
             state.queue.take(tracked, Phase.HELD)
-        expected = self._routing.expected(record, worker.boot)
-        cached = self._estimating.cached_of(record, 0 if expected is None else expected.counted)
+        expected, cached = self._routing.cached_at(record, worker.boot)
         tracked.phase, tracked.charge = Phase.HELD, self._estimating.charge_of(record, cached)
         attempt = state.next_attempt()
         tracked.last = attempt

@@ -111,8 +111,12 @@ class Routing:
         )
         return [of[candidate.boot] for candidate in ordered]
 
-    def expected(self, record: RequestRecord, boot: str) -> Expected | None:
-        """What a backend's cache is believed to have of its prompt."""
+    def cached_at(self, record: RequestRecord, boot: str) -> tuple[Expected | None, int]:
+        """What a backend's cache is believed to have of its prompt, and how many tokens it is charged as cached there."""
+        expected = self._expected(record, boot)
+        return expected, self._estimating.cached_of(record, 0 if expected is None else expected.counted)
+
+    def _expected(self, record: RequestRecord, boot: str) -> Expected | None:
         keys = hashes_of(record.prefix) if record.prefix else ()
         known = self._caches.blocks_of(keys).get(boot, 0) if keys else 0
         if not known:
@@ -193,8 +197,7 @@ class Routing:
     def _may_go(self, other: Tracked, first: Tracked, boot: str) -> bool:
         """Whether this tenant's turn is near enough, by what it would be charged there."""
         state, tier = self._state, first.record.tier
-        own, expected = state.accounts.of(tier, other.record.tenant), self.expected(other.record, boot)
-        cached = self._estimating.cached_of(other.record, 0 if expected is None else expected.counted)
+        own, (_, cached) = state.accounts.of(tier, other.record.tenant), self.cached_at(other.record, boot)
         return may_go_before(
             own.value,
             own.step_of(self._estimating.charge_of(other.record, cached)),
