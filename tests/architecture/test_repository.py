@@ -8,6 +8,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 256 * 1024
+AT_THE_TOP = {
+    ".dockerignore", ".gitignore", "CHANGELOG.md", "Dockerfile", "LICENSE", "Makefile", "README.md",
+    "docker-compose.yml", "hatch_build.py", "pyproject.toml",
+}  # fmt: skip
 ADDRESS = re.compile(
     r"--(?:extra-)?index-url|--find-links|--trusted-host|https?://[^\s\"'<>]*(?:pypi|npmjs|maven|/simple)\b"
 )
@@ -31,6 +35,11 @@ def test_nothing_committed_is_large() -> None:
         if path.stat().st_size > LARGEST
     }
     assert large == {}
+
+
+def test_no_stray_file_lies_at_the_top() -> None:
+    """What a command printed while somebody wrote of it, for one."""
+    assert {path.name for path in committed() if path.parent == ROOT} <= AT_THE_TOP
 
 
 def test_nothing_committed_names_a_registry_a_machine_or_a_secret() -> None:
