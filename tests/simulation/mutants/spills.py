@@ -116,6 +116,7 @@ def who_is_not_read_loses_its_turn(patches: Patches) -> None:
             to = self._accounts.of(name, found.record.tenant).value
             for tenant in [each for each in tier.tenants if self._first_of(name, each) is None]:
                 self._accounts.lift(name, tenant, to)
+                self._accounts.tiers[name].moved[tenant] = None
         return found
 
     patches.set(FairQueue, "_next_of", next_of)

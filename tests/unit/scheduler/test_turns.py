@@ -38,7 +38,6 @@ class Both:
     def lift(self, name: str, by: int) -> None:
         """As the accounts do it."""
         self.accounts[name].settled += by
-        self.moved[name] = None
 
     @property
     def weight(self) -> int:
@@ -152,6 +151,13 @@ class Both:
             due = self.turns.lift_due(name)
             assert self.accounts[name].value + due == own.counter + self.due(own)
 
+    def newcomers(self) -> None:
+        """Where they begin: at the least counter of those who may be served, or of all where none may."""
+        self.look_again()
+        here = [each.counter for each in self.known.values() if each.passed_at is None]
+        over = [each.counter + self.due(each) for each in self.known.values()]
+        assert self.turns.floor() == min(here or over, default=None)
+
 
 names, costs, slots = st.sampled_from(sorted(WEIGHTS)), st.integers(0, 9), st.integers(1, 9)
 steps = st.one_of(
@@ -162,10 +168,11 @@ steps = st.one_of(
     st.tuples(st.just("must_be_read"), slots),
     st.tuples(st.just("look_again")),
     st.tuples(st.just("checkpoint")),
+    st.tuples(st.just("newcomers")),
 )
 
 
-@given(st.lists(steps, max_size=80))
+@given(st.lists(steps, min_size=40, max_size=160))
 def test_turns_are_what_a_search_over_all_finds(story: list[tuple[str, ...]]) -> None:
     both = Both()
     for name in "abcd":

@@ -117,9 +117,9 @@ class Accounts:
         self.lift_by(tier, tenant, floor - self.of(tier, tenant).value)
 
     def lift_by(self, tier: str, tenant: str, by: int) -> None:
-        """A tenant has no credit for so much; nothing where that is less than 1."""
+        """A tenant has no credit for so much; nothing where that is less than 1. The queue does this, so it isn't told."""
         if by > 0:
-            self._moving(tier, tenant).settled += by
+            self.of(tier, tenant).settled += by
             self.changed.add((tier, tenant))
 
     def lift_tier(self, tier: str) -> None:

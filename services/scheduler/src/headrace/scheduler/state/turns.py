@@ -55,16 +55,11 @@ class Turns:
             self._let_back_below(weight, slots)
         if self._moved:
             self._enter_moved()
-        heap, queues = self._heap, self._queues
-        while heap:
-            value, name = heap[0]
-            queue = queues.get(name)
-            if queue is None or queue.entered_at != value:
-                heappop(heap)
-            elif slots is None or queue.account.in_flight < most_in_flight(queue.weight, weight, slots):
+        while (name := self._first()) is not None:
+            queue = self._queues[name]
+            if slots is None or queue.account.in_flight < most_in_flight(queue.weight, weight, slots):
                 return name
-            else:
-                self._pass_over(name)
+            self._pass_over(name)
         return None
 
     def serve(self, name: str) -> None:
@@ -108,7 +103,7 @@ class Turns:
         """The least counter in the heap; of those who are over where it is empty; None: nobody takes turns."""
         self.look_again()
         self._enter_moved()
-        least = next(self.in_order(), None)
+        least = self._first()
         if least is not None:
             return self._queues[least].account.value
         return min(
@@ -146,6 +141,17 @@ class Turns:
             own = ((queue.entered_at, name) for name, queue in self._queues.items())
             self._heap = [(value, name) for value, name in own if value is not None]
             heapify(self._heap)
+
+    def _first(self) -> str | None:
+        """Who has the least counter in the heap; what no longer counts before it goes."""
+        heap, queues = self._heap, self._queues
+        while heap:
+            value, name = heap[0]
+            queue = queues.get(name)
+            if queue is not None and queue.entered_at == value:
+                return name
+            heappop(heap)
+        return None
 
     def _off_the_heap(self, name: str) -> TenantQueue:
         """The one whose turn it is."""
