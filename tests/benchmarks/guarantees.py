@@ -14,8 +14,11 @@ from headrace.cli.charts import Line, Panel
 from headrace.scheduler.decisions.pick_next import most_in_flight, tier_shares
 from headrace.scheduler.simulate.backend import BackendModel
 from tests.benchmarks.saying import say
+from tests.benchmarks.shown_changes import owners, policies
 from tests.benchmarks.shown_runs import (
+    MODEL,
     THOUSAND,
+    TIME,
     Points,
     Shown,
     asked,
@@ -33,9 +36,9 @@ from tests.support.entry import one_of, parser_of
 from tests.support.scheduler.sources import Source, sent
 from tests.support.scheduler.watched import Look, watched
 
-MODEL, SMALL = BackendModel(32), BackendModel(8)
+SMALL = BackendModel(8)
 SLACK_MS = (5_000, 30_000)
-TIME, P95 = "time (minutes)", "95 % wait no longer than (seconds)"
+P95 = "95 % wait no longer than (seconds)"
 LONGER = 64
 
 
@@ -259,7 +262,8 @@ def headroom(seconds: int = 900) -> Shown:
 
 SCENES: dict[str, Callable[[], Shown]] = {
     "weights": weights, "floor": floor, "slots": slots, "ceiling": ceiling, "users": users,
-    "priorities": priorities, "overload": overload, "flood": flood, "headroom": headroom,
+    "priorities": priorities, "overload": overload, "flood": flood, "headroom": headroom, "owners": owners,
+    "policies": policies,
 }  # fmt: skip
 
 

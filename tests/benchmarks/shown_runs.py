@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from headrace.cli.charts import Panel, picture
 from headrace.contracts.policy import CostWeights, Policy, policy_from
+from headrace.scheduler.simulate.backend import BackendModel
 from headrace.scheduler.simulate.figures import percentile
 from headrace.scheduler.simulate.jobs import Job
 from tests.support.scheduler.watched import POOL, Look, Watched
 
+MODEL, TIME = BackendModel(32), "time (minutes)"
 THOUSAND = 10**9
 """A thousand service units."""
 Judged = tuple[bool, str]
@@ -59,6 +61,11 @@ def shown(title: str, panel: Panel, *judged: Judged) -> Shown:
 def service_of(tenant: str) -> Callable[[Look], float]:
     """In thousands."""
     return lambda look: look.of_tenant(tenant) / THOUSAND
+
+
+def gap_of(look: Look) -> float:
+    """Between two tenants, in thousands."""
+    return look.gap / THOUSAND
 
 
 def by_tokens(rules: Policy) -> Policy:

@@ -5,7 +5,7 @@ Used by the pictures of docs/scheduling.md and their tests. Invariant: watching 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -20,17 +20,21 @@ from headrace.scheduler.simulate.jobs import Job
 from headrace.scheduler.simulate.owner import Owner
 from headrace.scheduler.simulate.records import usage_of
 from headrace.scheduler.simulate.world import Window, World
+from tests.support.scheduler.changing_owner import Change, ChangingOwner
 
 POOL = "main"
 SECOND_MS = 1_000
 
 
 class Look(NamedTuple):
-    """One look. `service` by tier and tenant, micro service units since the run began; `slots` and `waiting` by tenant."""
+    """One look. `service` by tier and tenant, micro service units since the run began; `slots` and `waiting` by tenant;
+    `gap`: as Sample.gap.
+    """
 
     service: Mapping[tuple[str, str], int]
     slots: Mapping[str, int]
     waiting: Mapping[str, int]
+    gap: int
 
     @property
     def work(self) -> int:
@@ -54,6 +58,7 @@ class Watch(GapWatch):
         self._prices = cost
         self._queued: Counter[str] = Counter()
         self.looks: list[Look] = []
+        self.begun: Counter[int] = Counter()
 
     def waits(self, job: Job) -> None:
         """As GapWatch.waits."""
@@ -64,6 +69,7 @@ class Watch(GapWatch):
         """As GapWatch.waits_no_more."""
         super().waits_no_more(job)
         self._queued[job.tenant] -= 1
+        self.begun[job.number] += 1
 
     def sample(self, running: Mapping[Job, int], aside: Set[str] = frozenset()) -> None:
         """As GapWatch.sample."""
@@ -73,13 +79,13 @@ class Watch(GapWatch):
             if job.started_ms is not None:
                 service[job.tier, job.tenant] += spent_cost(usage_of(job, tokens), self._prices)
                 slots[job.tenant] += 1
-        self.looks.append(Look(service, slots, dict(self._queued)))
+        self.looks.append(Look(service, slots, dict(self._queued), self.now))
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """One run that has ended. `charge` and `error`: c and D of docs/scheduling.md as the run showed them, 0 of what isn't
-    headrace; `slots`: its K; `until_ms`: when it ended.
+    headrace; `slots`: its K; `until_ms`: when it ended; `begun`: how often each request was, by its number.
     """
 
     jobs: Sequence[Job]
@@ -89,6 +95,7 @@ class Watched:
     until_ms: int
     charge: int = 0
     error: int = 0
+    begun: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def lag_bound(self) -> int:
@@ -110,11 +117,20 @@ class Watched:
 
 
 def watched(
-    jobs: Sequence[Job], policy: Policy, model: BackendModel, name: str = "headrace", drain_ms: int = 0
+    jobs: Sequence[Job],
+    policy: Policy,
+    model: BackendModel,
+    name: str = "headrace",
+    drain_ms: int = 0,
+    changes: Mapping[int, Change] | None = None,
 ) -> Watched:
-    """One run of a contender on copies of these requests, watched until the last has come and so long after."""
+    """One run of a contender on copies of these requests, watched until the last has come and so long after. `changes`: what
+    happens meanwhile to the pool's owner, where the contender has one.
+    """
     jobs, backends = [replace(job) for job in jobs], [Backend(model)]
     contender: Contender = contenders(policy, POOL)[name].make(backends, 0)
+    if changes and isinstance(contender, Owner):
+        contender = ChangingOwner(policy, POOL, backends, 0, changes)
     window = Window(0, jobs[-1].at_ms)
     watch = Watch(policy.pools[POOL].cost, {name: tenant.weight for name, tenant in policy.tenants.items()})
     until_ms = window.to_ms + SECOND_MS + drain_ms
@@ -125,4 +141,4 @@ def watched(
     )  # fmt: skip
     promise = contender._promise if isinstance(contender, Owner) else None
     charge, error = (promise._charge, promise._error) if promise else (0, 0)
-    return Watched(jobs, watch.looks, figures, model.slots, until_ms, charge, error)
+    return Watched(jobs, watch.looks, figures, model.slots, until_ms, charge, error, watch.begun)

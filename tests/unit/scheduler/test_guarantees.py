@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.scheduler.simulate.comparing import contenders
-from tests.benchmarks import guarantees
+from tests.benchmarks import guarantees, shown_changes
 from tests.benchmarks.guarantees import SCENES
 from tests.benchmarks.shown_runs import Shown
 
@@ -22,6 +22,8 @@ SHORT: dict[str, Callable[[], Shown]] = {
     "overload": partial(guarantees.overload, 700, (1.5,)),
     "flood": partial(guarantees.flood, 60),
     "headroom": partial(guarantees.headroom, 300),
+    "owners": partial(shown_changes.owners, 160),
+    "policies": partial(shown_changes.policies, 300),
 }
 
 

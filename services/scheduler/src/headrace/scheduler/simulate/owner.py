@@ -82,11 +82,7 @@ class Owner(Contender):
         self._now_ms = now_ms
         records = [self._ended(each) for each in left]
         for job in arrived:
-            received = self._scribe.request(job)
-            self._jobs[self._scribe.ids[job]] = job
-            self._unread[received.place].append(received)
-            self._log[received.place][received.offset] = received
-            self._origins[job] = received.place, received.offset
+            self._accept(job)
         for place, unread in self._unread.items():
             if place not in self._outputs.paused:
                 records += unread
@@ -95,6 +91,14 @@ class Owner(Contender):
             self._report_ms = now_ms + _REPORT_MS
             records += self._scribe.reports(now_ms)
         return self._step(records)
+
+    def _accept(self, job: Job) -> Received:
+        received = self._scribe.request(job)
+        self._jobs[self._scribe.ids[job]] = job
+        self._unread[received.place].append(received)
+        self._log[received.place][received.offset] = received
+        self._origins[job] = received.place, received.offset
+        return received
 
     def wake_ms(self) -> int | None:
         """When the core wants to be stepped, and when workers report."""

@@ -62,6 +62,8 @@ class Scribe:
         self._boots = [boot_id(_WALL_MS, number.to_bytes(10, "big")) for number in range(len(backends))]
         self._held: dict[Job, HeldAttempt] = {}
         self._offsets: defaultdict[Place, int] = defaultdict(int)
+        self.epoch = 1
+        """Of the owner that the workers know."""
         self.ids: dict[Job, str] = {}
         """Of the requests that are under way."""
 
@@ -164,7 +166,7 @@ class Scribe:
         report = Report(
             worker=f"worker-{number}",
             boot=boot,
-            epoch=1,
+            epoch=self.epoch,
             lane=lane,
             position=self.end_of(self._setting.place(TopicKind.WORK, lane)),
             limit=backend.model.slots,
