@@ -8,8 +8,8 @@ from sqlalchemy import create_engine, make_url
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.seal import Unsealed
 from headrace.ingest.adapters.results_sql import SqlResults, open_results
-from headrace.ingest.ports import ResultsUnavailableError
-from headrace.result_delivery.adapters.tables import METADATA, RESULTS
+from headrace.ingest.ports import PassedOn, ResultsUnavailableError
+from headrace.result_delivery.adapters.tables import METADATA, REQUESTS, RESULTS
 from tests.support.postgres import MISSING, new_database, postgres, programs
 
 FOLDER = programs()
@@ -19,6 +19,11 @@ ROW = {
     "attempt_sequence": 4, "gateway": 0, "prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 2,
     "usage_estimated": False, "accepted_ms": 1_700_000_000_000, "committed_ms": 1_700_000_000_001,
     "content_type": "application/json", "encoding": "none", "body": b"{}",
+}  # fmt: skip
+NOTED = {
+    "id": "req_1", "tenant": "atlas", "pool": "away", "tier": "standard", "model": "small", "route": "/v1/completions",
+    "stream": False, "accepted_ms": 1_700_000_000_000, "origin_topic": "t", "origin_partition": 0, "origin_offset": 0,
+    "hop": 2,
 }  # fmt: skip
 
 
@@ -32,6 +37,7 @@ async def test_results_are_read_from_postgresql() -> None:
         METADATA.create_all(engine)
         with engine.begin() as connection:
             connection.execute(RESULTS.insert(), ROW)
+            connection.execute(REQUESTS.insert(), NOTED)
         engine.dispose()
         found = await results.find("req_1", "atlas", body=True)
         assert found is not None
@@ -41,6 +47,8 @@ async def test_results_are_read_from_postgresql() -> None:
             (3, 4),
         )
         assert await results.find("req_1", "birch", body=True) is None
+        assert await results.passed_on("req_1", "atlas") == PassedOn("away", 2)
+        assert await results.passed_on("req_1", "birch") is None
         assert [final.id for final in await results.ended(["req_1", "req_2"])] == ["req_1"]
         await results.close()
     gone = SqlResults(open_results(url), Unsealed())
