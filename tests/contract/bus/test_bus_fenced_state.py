@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.bus.messages import Message, Place, Received
+from headrace.bus.messages import Message, Place
 from headrace.bus.ports import BusError, CommitFailedError, FencedError, FencedState
 from tests.contract.bus.conftest import Bench, read_values
 from tests.support.eventually import eventually
+from tests.support.log_ends import newest_values
 
 NONE_COMES = timedelta(milliseconds=300)
 
@@ -27,20 +28,6 @@ def commit(state: FencedState, *messages: Message) -> None:
     eventually(state.committed, "the commit")
 
 
-def contents(records: list[Received]) -> dict[bytes | None, bytes | None]:
-    return {one.key: one.value for one in records}
-
-
-def test_load_gives_the_newest_of_each_key_and_nothing_of_a_deleted_one(bench: Bench) -> None:
-    (place,) = bench.topic("state")
-    state = claimed(bench, place)
-    assert state.load() == []
-    commit(state, record(place, b"a", b"1"), record(place, b"b", b"1"), record(place, b"gone", b"1"))
-    commit(state, record(place, b"a", b"2"), record(place, b"gone", None))
-    assert contents(state.load()) == {b"b": b"1", b"a": b"2"}
-    state.close()
-
-
 def test_nobody_sees_a_checkpoint_before_it_is_committed(bench: Bench) -> None:
     (place,) = bench.topic("state")
     state = claimed(bench, place)
@@ -58,13 +45,13 @@ def test_a_claim_fences_the_predecessor_and_drops_what_it_had_open(bench: Bench)
     commit(old, record(place, b"a", b"old"))
     old.begin([record(place, b"a", b"zombie")])
     new = claimed(bench, place)
-    assert contents(new.load()) == {b"a": b"old"}
+    assert newest_values(bench.bus, place) == {b"a": b"old"}
     with pytest.raises(FencedError):
         eventually(old.committed, "the zombie's commit")
     with pytest.raises(FencedError):
         old.committed()
     commit(new, record(place, b"a", b"new"))
-    assert contents(new.load()) == {b"a": b"new"}
+    assert newest_values(bench.bus, place) == {b"a": b"new"}
     old.close()
     new.close()
 
@@ -77,7 +64,7 @@ def test_a_paused_owner_learns_at_its_next_checkpoint_that_it_was_replaced(bench
     old.begin([record(place, b"a", b"2")])
     with pytest.raises(FencedError):
         eventually(old.committed, "the commit")
-    assert contents(new.load()) == {b"a": b"1"}
+    assert newest_values(bench.bus, place) == {b"a": b"1"}
     old.close()
     new.close()
 
@@ -89,7 +76,7 @@ def test_an_owner_that_went_without_a_word_is_succeeded(bench: Bench) -> None:
     old.begin([record(place, b"a", b"open")])
     old.close()
     new = claimed(bench, place)
-    assert contents(new.load()) == {b"a": b"1"}
+    assert newest_values(bench.bus, place) == {b"a": b"1"}
     new.close()
 
 
@@ -116,7 +103,7 @@ def test_reading_gets_past_markers_to_the_end(bench: Bench) -> None:
 def test_calls_out_of_turn_are_errors(bench: Bench) -> None:
     (place,) = bench.topic("state")
     state = bench.bus.fenced_state("owner", place=place, transactional_id=f"{place.topic}.owner")
-    for out_of_turn in (state.load, state.committed, lambda: state.begin([])):
+    for out_of_turn in (state.committed, lambda: state.begin([])):
         with pytest.raises(BusError):
             out_of_turn()
     eventually(state.claim, "the claim")
@@ -142,7 +129,7 @@ def test_a_checkpoint_that_is_too_large_fails_for_good_and_a_new_claim_goes_on(b
         state.committed()
     state.close()
     following = claimed(bench, place)
-    assert contents(following.load()) == {b"a": b"1"}
+    assert newest_values(bench.bus, place) == {b"a": b"1"}
     commit(following, record(place, b"a", b"2"))
     following.close()
 
@@ -154,5 +141,5 @@ def test_a_commit_may_be_asked_after_as_often_as_one_likes(bench: Bench) -> None
     for number in range(200):
         state.begin([record(place, b"%d" % (number % 5), b"x" * 100) for _ in range(5)])
         eventually(state.committed, "the commit")
-    assert len(contents(state.load())) == 5
+    assert len(newest_values(bench.bus, place)) == 5
     state.close()

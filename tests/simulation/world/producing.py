@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 
-from headrace.bus.messages import Message, Place, Received
-from headrace.bus.newest import newest_of_each_key
+from headrace.bus.messages import Message, Place
 from headrace.bus.ports import BusError, BusUnavailableError, CommitFailedError, Confirmation, FencedError
 from tests.simulation.world.process import Process
 
@@ -89,14 +88,6 @@ class SimFencedState:
         if self._failed is not None:
             raise self._failed
         return self._epoch is not None
-
-    def load(self) -> list[Received]:
-        """As FencedState.load. A wait that is too long for a standby is told at once."""
-        self._process.step()
-        if self._process.is_out(self._place):
-            raise BusUnavailableError(f"{self._place.topic} wasn't read to its end in time")
-        log = self._broker.logs[self._place]
-        return newest_of_each_key(log.read(log.start, log.end)[0])
 
     def begin(self, messages: Sequence[Message]) -> None:
         """As FencedState.begin."""

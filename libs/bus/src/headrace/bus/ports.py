@@ -141,10 +141,6 @@ class FencedState(Protocol):
         """Fence the predecessor. False: not yet, call again. Raises BusError."""
         ...
 
-    def load(self) -> list[Received]:
-        """All that is committed, the newest of each key, read to the end; only after `claim`. Waits; raises BusError."""
-        ...
-
     def begin(self, messages: Sequence[Message]) -> None:
         """Start writing one checkpoint, in one transaction. One at a time."""
         ...

@@ -24,9 +24,14 @@ def administrator(settings: ServiceSettings) -> Iterator[Topics]:
     try:
         yield topics
     except BusUnavailableError as error:
-        raise Trouble(
-            f"no broker answers at {settings.kafka}: start one (`headrace dev kafka` is one for development), "
-            "or correct --kafka or HEADRACE_KAFKA"
-        ) from error
+        raise no_broker(settings) from error
     finally:
         topics.close()
+
+
+def no_broker(settings: ServiceSettings) -> Trouble:
+    """What to do when none answers."""
+    return Trouble(
+        f"no broker answers at {settings.kafka}: start one (`headrace dev kafka` is one for development), "
+        "or correct --kafka or HEADRACE_KAFKA"
+    )

@@ -4,14 +4,14 @@ Invariant: what is read ends where the log ended when it was asked for; an order
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from time import monotonic, sleep
 from typing import Any
 
 from headrace.bus.messages import Message, Place, Received, message_of
 from headrace.bus.ports import START, Bus, BusError, BusUnavailableError, Confirmation, LoopReader
-from headrace.cli.brokers import bus_of
+from headrace.cli.brokers import bus_of, no_broker
 from headrace.cli.trouble import Trouble
 from headrace.contracts.barriers import Barrier
 from headrace.contracts.codec import UndecodableError, decode
@@ -89,7 +89,9 @@ class Logs:
         return ends
 
     def _written(self, messages: list[Message]) -> list[Confirmation]:
-        """What became of each."""
+        """What became of each. Raises BusUnavailableError while no broker answers: then certainly nothing is written."""
+        with closing(self._bus.topics(_NAME)) as topics:
+            topics.describe([messages[0].topic])
         producer = self._bus.loop_producer(_NAME, delivery_timeout=timedelta(seconds=10))
         try:
             for number, message in enumerate(messages):
@@ -143,4 +145,4 @@ def logs_of(settings: ServiceSettings) -> Iterator[Logs]:
     try:
         yield Logs(bus_of(settings), settings.prefix)
     except BusUnavailableError as error:
-        raise Trouble(f"no broker answers at {settings.kafka}: correct --kafka or HEADRACE_KAFKA") from error
+        raise no_broker(settings) from error

@@ -7,7 +7,6 @@ from headrace.bus.kafka.connection import KafkaConnection
 from headrace.bus.kafka.consuming import Consuming, consumer_settings
 from headrace.bus.kafka.narrowing import all_at, at
 from headrace.bus.messages import Place, Received
-from headrace.bus.ports import END
 
 _SHORT_QUEUE = {"queued.min.messages": 100, "fetch.message.max.bytes": 64 * 1024}
 """All partitions share the client's queue: what an owner must see soon would stand behind the backlog that was fetched."""
@@ -43,10 +42,6 @@ class KafkaLoopReader:
     def position(self, place: Place) -> int:
         """As LoopReader.position."""
         return self._consuming.position(place)
-
-    def committed_end(self, place: Place) -> int:
-        """The offset after the last committed record, asked of the broker. Raises BusUnavailableError."""
-        return self._consuming.resolve({place: END})[place]
 
     def close(self) -> None:
         """As LoopReader.close."""

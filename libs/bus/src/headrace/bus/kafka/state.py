@@ -1,37 +1,25 @@
 """FencedState on a transactional librdkafka producer. Made by KafkaBus; one thread calls it.
 
-Invariant: nothing here waits longer than a few ms but `load`. Once a checkpoint has failed, whatever the reason, this state
+Invariant: nothing here waits longer than a few ms. Once a checkpoint has failed, whatever the reason, this state
 only repeats that failure until it is closed: its producer may have a transaction in flight, and only a new claim is sure.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from threading import Thread
-from time import monotonic
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as ClientMessage
 
 from headrace.bus.kafka.connection import MAX_MESSAGE_BYTES, KafkaConnection
-from headrace.bus.kafka.loop_reader import KafkaLoopReader
 from headrace.bus.kafka.verdicts import ErrorVerdict, error_in, verdict_of
-from headrace.bus.messages import Message, Place, Received
-from headrace.bus.newest import newest_of_each_key
-from headrace.bus.ports import (
-    START,
-    BusError,
-    BusUnavailableError,
-    CommitFailedError,
-    FencedError,
-)
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import BusError, CommitFailedError, FencedError
 
 POLL_S = 0.01
 COMMIT_LOOK_S = 0.001
 """Requests wait meanwhile: the owner looks again at its next turn."""
-LOAD_WITHIN = timedelta(seconds=30)
 TRANSACTION_TIMEOUT_MS = 15_000
-_BATCH = 2_000
 
 
 class Committing(Thread):
@@ -101,26 +89,6 @@ class KafkaFencedState:
                 "retry.backoff.max.ms": 50,
             }
         )
-
-    def load(self) -> list[Received]:
-        """As FencedState.load."""
-        self._producer_claimed()
-        reader = KafkaLoopReader(self._connection, self._name)
-        try:
-            reader.assign({self._place: START})
-            return newest_of_each_key(self._read_all(reader))
-        finally:
-            reader.close()
-
-    def _read_all(self, reader: KafkaLoopReader) -> list[Received]:
-        end, deadline = reader.committed_end(self._place), monotonic() + LOAD_WITHIN.total_seconds()
-        records: list[Received] = []
-        # Not "until the last record": the end may be a marker, which is never handed out.
-        while reader.position(self._place) < end:
-            records += reader.read(_BATCH, timedelta(milliseconds=50))
-            if monotonic() > deadline:
-                raise BusUnavailableError(f"{self._place.topic} wasn't read to its end in time")
-        return records
 
     def begin(self, messages: Sequence[Message]) -> None:
         """As FencedState.begin. What went wrong is told by `committed`."""

@@ -7,9 +7,8 @@ same transactional id and aborts what it had open.
 from collections.abc import Sequence
 
 from headrace.bus.memory.broker import MemoryBroker
-from headrace.bus.messages import Message, Place, Received
-from headrace.bus.newest import newest_of_each_key
-from headrace.bus.ports import START, BusError, CommitFailedError, FencedError
+from headrace.bus.messages import Message, Place
+from headrace.bus.ports import BusError, CommitFailedError, FencedError
 
 
 class MemoryFencedState:
@@ -26,14 +25,6 @@ class MemoryFencedState:
         if self._epoch is None:
             self._epoch = self._broker.claim(self._id)
         return True
-
-    def load(self) -> list[Received]:
-        """As FencedState.load."""
-        self._claimed()
-        start = self._broker.resolve(self._place, START)
-        end = self._broker.ends([self._place], committed=True)[self._place]
-        records, _ = self._broker.read(self._place, start, end - start)
-        return newest_of_each_key(records)
 
     def begin(self, messages: Sequence[Message]) -> None:
         """As FencedState.begin. What went wrong is told by `committed`, as with Kafka."""
