@@ -65,6 +65,16 @@ def test_nothing_is_lost_by_stacking(rows: list[tuple[str, str, str]]) -> None:
     assert [line.split() for line in lines[1::2]] == [[cell for cell in row[1:] if cell] for row in rows]
 
 
+def test_a_long_last_cell_goes_on_below_itself() -> None:
+    shown = [("variable", "value", "meaning"), ("HEADRACE_KAFKA" * 2, "127.0.0.1:9092", "host:port " * 6)]
+    assert leaves_no_room(shown, 60)
+    lines = stacked(shown, 60)
+    assert lines[3:] == [
+        "  127.0.0.1:9092   host:port host:port host:port host:port",
+        "                   host:port host:port",
+    ]
+
+
 def test_a_table_is_stacked_only_for_its_first_column() -> None:
     assert leaves_no_room([ROWS[0]], 80)
     assert not leaves_no_room([ROWS[0]], 140)

@@ -5,6 +5,7 @@ Invariant: with `--json`, standard output carries JSON and nothing else; with a 
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from textwrap import wrap
 
 import msgspec
 from rich import box
@@ -17,6 +18,8 @@ ROOMY = 150
 """Columns of a terminal that has room for every column of a table."""
 
 _APART = 3
+_LEAST = 20
+"""Columns of a cell that is broken into lines."""
 
 
 def console() -> Console:
@@ -54,7 +57,7 @@ def show_table(
     places = [place for place, name in enumerate(columns) if name not in left_out]
     shown = [[columns[place] for place in places], *([row[place] for place in places] for row in rows)]
     if to_terminal and leaves_no_room(shown, screen.width):
-        say("\n".join(stacked(shown)))
+        say("\n".join(stacked(shown, screen.width)))
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(shown[0]):
@@ -73,18 +76,23 @@ def show_table(
 
 
 def leaves_no_room(shown: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether the table is wider than a screen of which its first column alone takes more than half."""
-    widths = _widths(shown)
-    return 2 * widths[0] > width and sum(widths) + _APART * len(widths) > width
+    """Whether the table is wider than a screen of which its first column alone takes more than half; or more than a third,
+    where the others would have less than half of the room that they need.
+    """
+    first, *others = _widths(shown)
+    room, need = width - first, sum(others) + _APART * (1 + len(others))
+    return need > room and (2 * first > width or (3 * first > width and need > 2 * room))
 
 
-def stacked(shown: Sequence[Sequence[str]]) -> list[str]:
-    """Two lines a row: its first cell, and the others below it, each under its heading."""
-    widths = _widths(shown)[1:]
+def stacked(shown: Sequence[Sequence[str]], width: int = WIDE) -> list[str]:
+    """Two lines a row: its first cell, and the others below it, each under its heading; more where the last one is long."""
+    *widths, _ = _widths(shown)[1:]
     lines = []
-    for first, *others in shown:
-        padded = (cell.ljust(width) for cell, width in zip(others, widths, strict=True))
-        lines += [first, f"  {(' ' * _APART).join(padded)}".rstrip()]
+    for first, *others, last in shown:
+        padded = (cell.ljust(wide) for cell, wide in zip(others, widths, strict=True))
+        beside = "  " + "".join(cell + " " * _APART for cell in padded)
+        begin, *more = wrap(last, max(_LEAST, width - len(beside))) or [""]
+        lines += [first, (beside + begin).rstrip(), *(" " * len(beside) + line for line in more)]
     return lines
 
 
