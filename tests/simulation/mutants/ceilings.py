@@ -1,5 +1,6 @@
 """Wrong versions of ceilings, and of a change of policy. Listed by mutants.every."""
 
+import dataclasses
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
@@ -135,7 +136,7 @@ def what_ended_without_an_owner_is_never_corrected(patches: Patches) -> None:
     right = pacing.ended
 
     def ended(state: PoolState, outcome: Outcome) -> None:
-        right(state, replace(outcome, record=replace(outcome.record, expects=0)))
+        right(state, dataclasses.replace(outcome, record=replace(outcome.record, expects=0)))
 
     patches.set(pacing, "ended", ended)
 

@@ -1,9 +1,8 @@
 """Wrong versions of what is kept of a flood, and of how its payloads come back. Listed by mutants.every."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-from msgspec import structs
 
 from headrace.scheduler.core import spilling
 from headrace.scheduler.core.endings import Endings
@@ -163,7 +162,7 @@ def priorities_are_forgotten(patches: Patches) -> None:
     right = Packing.pack
 
     def pack(self: Packing, tracked: Tracked) -> bytes | None:
-        return right(self, structs.replace(tracked, order=with_priority(tracked.order, 0)))
+        return right(self, replace(tracked, order=with_priority(tracked.order, 0)))
 
     patches.set(Packing, "pack", pack)
 

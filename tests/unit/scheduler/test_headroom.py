@@ -51,6 +51,7 @@ def test_a_preempted_request_runs_again_uses_no_attempt_and_is_stopped_twice_at_
     assert case.commands(Run)[-1].request == urgent
 
 
+@pytest.mark.interpreted
 def test_what_was_stopped_too_often_to_get_a_free_slot_is_told_so_and_so_is_what_waits_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,10 +1,10 @@
 """What waits is picked by its newest priority, in memory and spilled, and no bound of fairness moves by it."""
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from headrace.scheduler.decisions.pick_next import with_priority
 from headrace.scheduler.state.accounts import Accounts
@@ -29,7 +29,7 @@ class QueueWithSpilled:
         self.queue.enter(tracked)
 
     def put(self, tracked: Tracked, *, spilled: bool) -> None:
-        self.waiting[tracked.id] = structs.replace(tracked)
+        self.waiting[tracked.id] = replace(tracked)
         self.requests[tracked.id] = tracked
         if spilled:
             self.queue.assign(tracked)

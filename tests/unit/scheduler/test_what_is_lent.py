@@ -1,11 +1,11 @@
 """Which slots may be lent, and how many are taken back: a tier's part, of what it wanted lately, and no more."""
 
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from headrace.scheduler.decisions.what_is_lent import Share, closed_to, safe
 from headrace.scheduler.state.wanted import REMEMBERED, Wanted

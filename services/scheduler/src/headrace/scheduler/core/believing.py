@@ -31,7 +31,7 @@ def believed(state: PoolState, outcome: Outcome) -> Outcome:
     if (cut.prompt_tokens, cut.completion_tokens) == (usage.prompt_tokens, usage.completion_tokens):
         return outcome
     state.count(Counted.OVERSTATED)
-    return replace(outcome, record=replace(outcome.record, usage=cut))
+    return Outcome(replace(outcome.record, usage=cut), outcome.tracked, outcome.held, outcome.own)
 
 
 def tokens_so_far(state: PoolState, held: HeldAttempt, told: int) -> int:

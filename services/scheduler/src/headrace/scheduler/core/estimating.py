@@ -14,6 +14,7 @@ from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import (
     Length,
+    cap_of,
     expected_cost,
     expected_tokens,
     is_told,
@@ -23,7 +24,7 @@ from headrace.scheduler.decisions.estimate_cost import (
 from headrace.scheduler.decisions.how_much_is_cached import cached_of
 from headrace.scheduler.decisions.is_it_too_late import Takes
 from headrace.scheduler.decisions.which_context_was_told import context_told
-from headrace.scheduler.decisions.whose_answers_are_alike import alike, cap_of
+from headrace.scheduler.decisions.whose_answers_are_alike import alike
 from headrace.scheduler.state.cached_shares import CachedShares
 
 _TEACH = (Status.SUCCEEDED, Status.EXPIRED, Status.CANCELLED)

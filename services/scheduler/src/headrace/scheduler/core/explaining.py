@@ -13,9 +13,8 @@ from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.gates_now import GatesNow
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.rates import Rates
-from headrace.scheduler.decisions.estimate_cost import capped
+from headrace.scheduler.decisions.estimate_cost import cap_of, capped
 from headrace.scheduler.decisions.who_is_ahead import Going, Line, counter_at_turn, goes_before
-from headrace.scheduler.decisions.whose_answers_are_alike import cap_of
 from headrace.scheduler.state.ahead import Before
 from headrace.scheduler.state.tracked import Phase, Tracked
 

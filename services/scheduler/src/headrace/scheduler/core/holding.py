@@ -15,9 +15,9 @@ from headrace.scheduler.core.estimating import Estimating
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.core.step import BackendFigures
+from headrace.scheduler.decisions.estimate_cost import cap_of
 from headrace.scheduler.decisions.how_many_tokens_fit import Load, left_of
 from headrace.scheduler.decisions.how_much_may_a_backend_hold import what_binds
-from headrace.scheduler.decisions.whose_answers_are_alike import cap_of
 from headrace.scheduler.state.backend_limits import BackendLimits
 from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Tracked

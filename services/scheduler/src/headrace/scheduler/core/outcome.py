@@ -3,7 +3,7 @@
 Invariant: what is looked up here holds until the request is finished or let go, which is the last that is done of an outcome.
 """
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from headrace.contracts.outcomes import AttemptRecord
 from headrace.scheduler.core.pool_state import PoolState
@@ -11,7 +11,8 @@ from headrace.scheduler.state.held import HeldAttempt
 from headrace.scheduler.state.tracked import Tracked
 
 
-class Outcome(Struct, frozen=True):
+@dataclass(slots=True, eq=False)
+class Outcome:
     """`tracked`: the request, to be read alone. `held`: the attempt of it that is in a worker's hands, whichever that is;
     `own`: the same if it is the one that has ended.
     """

@@ -7,8 +7,6 @@ suspects gets nothing from here.
 from collections.abc import Set
 from heapq import heapify, heappop, heappush, heapreplace
 
-from msgspec.structs import replace
-
 from headrace.contracts.failures import FailureKind, rule_of
 from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.commands import Commands
@@ -182,7 +180,7 @@ class Releasing:
         self._headroom.given()
         left = candidate.with_one_more()
         if backend_pacing.is_closed(self._state, worker):
-            left = replace(left, room=0)
+            left = left._replace(room=0)
         return Roomy(load_of(left), left, worker)
 
     def _cancelled_by_operator(self, tracked: Tracked) -> bool:

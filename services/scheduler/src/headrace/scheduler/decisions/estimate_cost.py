@@ -10,7 +10,6 @@ from headrace.contracts.policy import CostWeights
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import MOST_TOKENS, Usage
 from headrace.scheduler.decisions.how_many_tokens_fit import left_of
-from headrace.scheduler.decisions.whose_answers_are_alike import cap_of
 
 
 class Length(NamedTuple):
@@ -18,6 +17,13 @@ class Length(NamedTuple):
 
     mean: int
     most: int
+
+
+def cap_of(record: RequestRecord) -> int | None:
+    """The caller's cap on one choice of the answer; the record's is over all of them."""
+    if record.max_tokens is None or record.choices <= 1:
+        return record.max_tokens
+    return -(-record.max_tokens // record.choices)
 
 
 def capped(length: Length, cap: int | None) -> Length:

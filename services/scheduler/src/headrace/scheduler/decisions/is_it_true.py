@@ -5,8 +5,7 @@ counter and finishes nothing; what a zombie may honestly have written isn't call
 """
 
 from collections.abc import Callable
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from headrace.contracts.failures import FailureKind
 from headrace.contracts.ids import AttemptId
@@ -16,14 +15,14 @@ from headrace.contracts.reports import Report
 from headrace.contracts.values import Origin
 
 
-class Known(Struct, frozen=True):
+class Known(NamedTuple):
     """What the owner has read of the request itself."""
 
     origin: Origin
     tenant: str
 
 
-class Before(Struct, frozen=True):
+class Before(NamedTuple):
     """The latest attempt of the request that the owner knows of, and how many tries it is."""
 
     attempt: AttemptId

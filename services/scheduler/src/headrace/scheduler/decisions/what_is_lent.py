@@ -9,10 +9,9 @@ such a tier has wanted of late. Invariant: a tier that holds all that, or has no
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-
-from msgspec import Struct
 
 from headrace.contracts.durations import ms
 
@@ -20,7 +19,8 @@ LONGEST = timedelta(milliseconds=250)
 """How long a tier waits for a slot of its own before it takes one back."""
 
 
-class Share(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Share:
     """A tier with headroom. `percent` of the slots are its own; `held`: its attempts; `waiting`: its requests; `wanted`: the
     most of both at one time of late; `part`: of the pool's work, what it is sure of while it waits; `coming`: attempts of
     others that are being stopped for it; `waiting_since_ms`: since when (ms since boot) it waits, if it does.

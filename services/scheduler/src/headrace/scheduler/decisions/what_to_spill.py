@@ -6,11 +6,10 @@ its partition's window than its bound, nor more than it leaves free, so that nob
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from msgspec import Struct
 
-
-class Amount(Struct, frozen=True, order=True):
+class Amount(NamedTuple):
     """So many requests, with so many bytes in memory."""
 
     records: int

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from msgspec import Struct
-
 _SCALE = 1_000_000
 _ABOVE_MEAN = (5, 4)
 _ALWAYS = 4
 """A quarter of its limit a backend may hold however little the others do."""
 
 
-class Candidate(Struct, frozen=True, order=True):
+class Candidate(NamedTuple):
     """A worker as this question sees it."""
 
     boot: str

@@ -12,7 +12,7 @@ from headrace.contracts.durations import ms
 from headrace.contracts.fallbacks import Fallback
 from headrace.contracts.policy import SERVICE_UNIT
 from headrace.contracts.requests import RequestRecord
-from headrace.scheduler.decisions.whose_answers_are_alike import cap_of
+from headrace.scheduler.decisions.estimate_cost import cap_of
 
 PASSING_MS = 1_500
 """What passing a request on costs: a checkpoint that says so, and the other pool's log."""

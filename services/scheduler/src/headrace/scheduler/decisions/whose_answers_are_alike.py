@@ -6,6 +6,7 @@ Invariant: it goes by what the record says of itself, so that another owner sort
 from msgspec import Struct
 
 from headrace.contracts.requests import RequestRecord
+from headrace.scheduler.decisions.estimate_cost import cap_of
 
 
 class Alike(Struct, frozen=True):
@@ -22,10 +23,3 @@ def alike(record: RequestRecord) -> Alike:
     kind = record.answer or ("plain" if record.plain_text else "other")
     cap = cap_of(record)
     return Alike(record.tenant, record.model, kind, 0 if cap is None else (cap + 1).bit_length())
-
-
-def cap_of(record: RequestRecord) -> int | None:
-    """The caller's cap on one choice of the answer; the record's is over all of them."""
-    if record.max_tokens is None or record.choices <= 1:
-        return record.max_tokens
-    return -(-record.max_tokens // record.choices)

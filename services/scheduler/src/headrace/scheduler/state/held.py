@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.reports import Held
 from headrace.contracts.values import Origin
@@ -52,7 +50,8 @@ class Reserved(NamedTuple):
         return min(self.tokens, took) if self.owed else self.tokens
 
 
-class HeldAttempt(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class HeldAttempt:
     """One attempt as the owner believes it to be there.
 
     `offset` is where its `run` stands on the lane: -1 for one that another owner sent, None while that isn't known.

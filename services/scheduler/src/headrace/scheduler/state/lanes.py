@@ -6,12 +6,11 @@ Invariant: same producer, same partition: once a later command is acknowledged, 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from msgspec import Struct
-
 from headrace.scheduler.state.held import HeldAttempt
 
 
-class Sent(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Sent:
     """One command on a lane. `held`: the attempt whose `run` it is. Times are ms since boot."""
 
     number: int

@@ -175,7 +175,7 @@ class Spilled:
             del self.in_order[whose]
 
     def _find(self, request_id: str) -> bytes | None:
-        packed = self._by_key.get(key_of(request_id))
+        packed = self._by_key.get(key_of(request_id)) if self._by_key else None
         return packed if packed is not None and id_in(packed) == request_id else None
 
 

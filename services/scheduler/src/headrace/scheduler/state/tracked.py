@@ -1,8 +1,7 @@
 """A request that has been read and isn't finished. Made by core.intake; held in the window and the queue."""
 
+from dataclasses import dataclass
 from enum import Enum, auto
-
-from msgspec import Struct
 
 from headrace.bus.messages import Headers, Received
 from headrace.contracts.codec import TRACE_HEADERS
@@ -11,6 +10,8 @@ from headrace.contracts.requests import RequestRecord
 from headrace.contracts.values import Origin
 from headrace.scheduler.decisions.pick_next import OrderKey
 from headrace.scheduler.decisions.which_flow import NO_KEY
+
+_NONE = AttemptId(0, 0)
 
 
 class Phase(Enum):
@@ -23,7 +24,8 @@ class Phase(Enum):
     FINISHED = auto()
 
 
-class Tracked(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Tracked:
     """One request, kept until it is finished: a retry is the same record again.
 
     `received` is the record as it was read, for the value and for a dead letter; None: it was spilled, and stands in the log
@@ -43,7 +45,7 @@ class Tracked(Struct, eq=False):
     used: int = 0
     due_boot_ms: int = 0
     start_by_ms: int | None = None
-    last: AttemptId = AttemptId(0, 0)
+    last: AttemptId = _NONE
     flow: int = NO_KEY
     entry: int = 0
     stays: bool = False
