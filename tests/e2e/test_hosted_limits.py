@@ -1,4 +1,6 @@
-"""A hosted API that refuses more than it takes in a minute: a worker that says how much that is makes it refuse nothing."""
+"""A hosted API that refuses more than it takes in a minute: whether its operator says how much that is, or its own answers
+say what is left, it refuses nothing.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,18 +26,30 @@ PER_MINUTE, IN_TEN_SECONDS = 120, 20
 """The engine counts by ten seconds, too, so more than so many at once would be refused at once."""
 
 
+TOLD, UNTOLD = "its operator says so", "its answers say so"
+
+
 @pytest.fixture(scope="module")
-def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def hosted(told: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:  # noqa: ARG001 - one each
     log = tmp_path_factory.mktemp("hosted") / "engine.log"
     with EngineProcess("--requests-per-minute", str(PER_MINUTE), log_path=log) as engine:
         yield engine
 
 
+@pytest.fixture(scope="module", params=[TOLD, UNTOLD])
+def told(request: pytest.FixtureRequest) -> str:
+    """By whom it is known what it takes."""
+    by: str = request.param
+    return by
+
+
 @pytest.fixture(scope="module")
-def stack(kafka: str, hosted: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(
+    told: str, kafka: str, hosted: EngineProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     folder: Path = tmp_path_factory.mktemp("hosted-stack")
-    extra = {"inference_worker": {"requests_per_minute": PER_MINUTE}}
-    backends = [Backend("main", hosted.url, "vllm", 64)]
+    extra = {"inference_worker": {"requests_per_minute": PER_MINUTE}} if told == TOLD else {}
+    backends = [Backend("main", hosted.url, "vllm", 64 if told == TOLD else 8)]
     with running(folder, kafka, topic_prefix(), backends, extra=extra) as stack:
         yield stack
 

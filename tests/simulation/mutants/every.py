@@ -21,6 +21,7 @@ from tests.simulation.mutants.held_back import HELD_BACK
 from tests.simulation.mutants.kept import KEPT
 from tests.simulation.mutants.keys import KEYS
 from tests.simulation.mutants.leases import LEASES
+from tests.simulation.mutants.left import LEFT
 from tests.simulation.mutants.limits import LIMITS
 from tests.simulation.mutants.moves import MOVES
 from tests.simulation.mutants.mutant import Mutant
@@ -64,6 +65,7 @@ EVERY: tuple[Mutant, ...] = (
     *HELD_BACK,
     *CEILINGS,
     *BACKEND_CEILINGS,
+    *LEFT,
     *POLICIES,
     *PRIORITIES,
     *MOVES,

@@ -10,7 +10,7 @@ from headrace.contracts.ids import boot_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import Verdict
 from headrace.contracts.policy import Policy
-from headrace.contracts.reports import PerMinute, Report
+from headrace.contracts.reports import Allowed, PerMinute, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Usage
 from headrace.scheduler.core.pool_state import PoolState
@@ -32,6 +32,7 @@ class Pool:
         self.started: dict[str, list[int]] = {name: [] for name in takes}
         self.usage = Usage(prompt_tokens=60, completion_tokens=40)
         self.took_ms = (100, 900)
+        self.allowed: dict[str, Allowed | None] = {}
         self._read, self._dice = 0, Random(1)  # noqa: S311 - a run that can be had again
         self.case.run()
         self.report()
@@ -51,8 +52,13 @@ class Pool:
             report = Report(
                 worker=name, boot=boot, epoch=1 if core is None else core.state.epoch, lane=0,
                 position=position, limit=self.limit, held=held, per_minute=self.takes[name],
+                allowed=self.allowed_of(name),
             )  # fmt: skip
             self.case.world.append(message_of(place(TopicKind.WORKERS), report))
+
+    def allowed_of(self, name: str) -> Allowed | None:
+        """What a backend said is left."""
+        return self.allowed.get(name)
 
     def live(self, seconds: float) -> None:
         for number in range(round(seconds * 10)):

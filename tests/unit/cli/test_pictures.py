@@ -5,7 +5,7 @@ from headrace.cli.worker_picture import workers_of
 from headrace.contracts.checkpoints import Ownership
 from headrace.contracts.ids import AttemptId
 from headrace.contracts.observations import QueueState, Standby
-from headrace.contracts.reports import Gone, Held, Report, Tick, WorkerRecord
+from headrace.contracts.reports import Allowed, Gone, Held, Left, PerMinute, Report, Tick, WorkerRecord
 from headrace.contracts.values import Origin
 
 NOW = 1_700_000_000_000
@@ -77,3 +77,22 @@ def test_workers_are_shown_by_their_newest_boot_until_they_say_goodbye() -> None
     assert {worker.told(NOW + 83_000) for worker in workers_of("p", log)} == {"silent for 1m23s"}
     assert [worker.told(NOW) for worker in workers_of("p", log)] == list(states.values())
     assert next(w for w in workers_of("p", log) if w.name == "w").running == 1
+
+
+def test_a_worker_shows_what_its_backend_takes_as_its_operator_and_the_backend_say() -> None:
+    takes = PerMinute(requests=60, tokens=150_000)
+    said = Allowed(
+        requests=Left(left=-2, reset_ms=900, limit=60), tokens=Left(left=1_200, reset_ms=5, limit=90_000)
+    )
+    log = [
+        report("told", "1", per_minute=takes, allowed=said),
+        report("later", "2", per_minute=PerMinute(tokens=5), allowed=Allowed(requests=Left(limit=500))),
+        report("bare", "3", allowed=Allowed(tokens=Left(left=7, reset_ms=5))),
+        report("quiet", "4"),
+    ]
+    assert {each.name: (each.takes, each.left) for each in workers_of("p", log)} == {
+        "told": ("60 requests, 150,000 tokens", "0 of 60 requests, 1,200 of 90,000 tokens"),
+        "later": ("5 tokens", "any of 500 requests"),
+        "bare": ("", "7 tokens"),
+        "quiet": ("", ""),
+    }

@@ -41,6 +41,7 @@ class Script:
     retry_after: str | None = None
     pause: timedelta = timedelta()
     hangs: bool = False
+    limits: dict[str, str] = field(default_factory=dict)
     relayed: list[tuple[bytes, int]] = field(default_factory=list)
 
     @asynccontextmanager

@@ -13,6 +13,8 @@ from headrace.contracts.prefixes import Prefix
 from headrace.contracts.values import Count, Mark, Name, Origin, Port16
 
 MOST_PER_MINUTE = 10**12
+LONGEST_RESET_MS = 60_000
+"""A backend that takes nothing for longer is tried again all the same: it may lie, or its limit have been raised."""
 MOST_RAN = 512
 """Prompts whose beginnings a worker remembers: 64 KiB of a report at most."""
 
@@ -62,14 +64,38 @@ class PerMinute(Struct, frozen=True, omit_defaults=True, kw_only=True):
     tokens: Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)] | None = None
 
 
+class Left(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How many requests, or tokens, a backend said that it takes before `reset_ms` are over, less those begun since.
+
+    `left` None: nobody knows any more. `limit`: what it takes between two resets; None: it didn't say. `steady`: as many come
+    back evenly within a minute, and not all at the reset.
+    """
+
+    left: Annotated[int, Meta(ge=-MOST_PER_MINUTE, le=MOST_PER_MINUTE)] | None = None
+    reset_ms: Annotated[int, Meta(ge=0, le=LONGEST_RESET_MS)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MOST_PER_MINUTE)] | None = None
+    steady: bool = False
+
+
+class Allowed(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a backend said last, with an answer, of its limits; None: nothing. `through`: the greatest attempt that was begun,
+    so that all that were sent after it are still to be taken off.
+    """
+
+    requests: Left | None = None
+    tokens: Left | None = None
+    through: AttemptId = AttemptId(0, 0)
+
+
 class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"):
     """A worker's snapshot, each 500 ms and on fences. The first one registers the boot.
 
     `epoch` is the greatest seen; `position` the next offset of its lane to be read, in one snapshot with `held`.
     `limit` is how many attempts it may hold at a time. `healthy`: its backend answers. `instead_of`: the boot before this
     one, which the same process gave up by itself, so that nothing has killed it. `gauges`: the backend's last sample; None:
-    it has no metrics that are known. `per_minute`: what its operator says that the backend takes; None: nothing. `ran`, in
-    answers to fences alone: the beginnings of prompts that it began last, the latest last, for an owner that doesn't know.
+    it has no metrics that are known. `per_minute`: what its operator says that the backend takes; None: nothing. `allowed`:
+    what the backend itself says that it takes now. `ran`, in answers to fences alone: the beginnings of prompts that it began
+    last, the latest last, for an owner that doesn't know.
     """
 
     worker: Name
@@ -84,6 +110,7 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="report"
     instead_of: Mark | None = None
     gauges: Gauges | None = None
     per_minute: PerMinute | None = None
+    allowed: Allowed | None = None
     ran: Annotated[tuple[Prefix, ...], Meta(max_length=MOST_RAN)] = ()
 
 

@@ -13,12 +13,14 @@ from headrace.bus.messages import Place
 from headrace.bus.ports import AsyncProducer
 from headrace.contracts.codec import TRACE_HEADERS, find_header
 from headrace.contracts.failures import FailureKind
+from headrace.contracts.reports import Allowed
 from headrace.contracts.requests import RequestRecord
 from headrace.contracts.seal import CannotOpenError, Seal
 from headrace.inference_worker.attempt_call import AttemptCall, CallLimits
 from headrace.inference_worker.chunks import ChunkRelay
 from headrace.inference_worker.decisions.can_it_go_on import can_it_go_on
 from headrace.inference_worker.decisions.how_to_call import BackendKind, how_to_call
+from headrace.inference_worker.hearing import Hearing
 from headrace.inference_worker.outcome import Outcome, unstarted
 from headrace.inference_worker.ports import Backend
 from headrace.inference_worker.protocol.inputs import Work
@@ -56,12 +58,14 @@ class AttemptRunner:
         self._chunks, self._replies = chunks, replies
         self._log = get_logger("attempts")
 
-    async def run(self, work: Work, begun: Callable[[AttemptCall], None]) -> Outcome:
-        """The attempt's outcome, sealed. `begun` is handed the call, to look at its tokens."""
+    async def run(
+        self, work: Work, begun: Callable[[AttemptCall], None], heard: Callable[[Allowed], None]
+    ) -> Outcome:
+        """The attempt's outcome, sealed. `begun` is handed the call, to see its tokens; `heard` what is told of limits."""
         request = work.run.request
         with bound_ids(request_id=request.id, tenant=request.tenant, attempt=str(work.run.attempt)):
             try:
-                outcome = await self._called(work, begun)
+                outcome = await self._called(work, begun, heard)
             except Exception as error:  # noqa: BLE001 - one bad attempt mustn't end the others
                 self._log.error("an attempt failed in the worker itself", exc_info=error)
                 outcome = unstarted(FailureKind.BACKEND_ERROR, f"the worker failed: {type(error).__name__}")
@@ -72,7 +76,9 @@ class AttemptRunner:
             log("attempt ended", outcome=name_of(outcome), tokens=outcome.usage.completion_tokens)
         return self._sealed(request, outcome)
 
-    async def _called(self, work: Work, begun: Callable[[AttemptCall], None]) -> Outcome:
+    async def _called(
+        self, work: Work, begun: Callable[[AttemptCall], None], heard: Callable[[Allowed], None]
+    ) -> Outcome:
         request = work.run.request
         if not request.payload.inline:
             return unstarted(
@@ -90,12 +96,17 @@ class AttemptRunner:
         operation = _OPERATIONS.get(request.route, request.route)
         with self._telemetry.tracing.client(f"{operation} {request.model}", parent) as span:
             span.set_attributes(self._attributes(request, operation))
-            outcome = await self._under_span(work, body, span, begun)
+            outcome = await self._under_span(work, body, span, begun, heard)
             _note(span, outcome)
         return outcome
 
     async def _under_span(
-        self, work: Work, body: bytes, span: Span, begun: Callable[[AttemptCall], None]
+        self,
+        work: Work,
+        body: bytes,
+        span: Span,
+        begun: Callable[[AttemptCall], None],
+        heard: Callable[[Allowed], None],
     ) -> Outcome:
         run, request = work.run, work.run.request
         able = self._facts.resumes and can_it_go_on(request, self._facts.kind, body)
@@ -109,8 +120,9 @@ class AttemptRunner:
         headers = {"X-Request-Id": f"{request.id}-{run.attempt}"}
         if traceparent := traceparent_of(span):
             headers["traceparent"] = traceparent
+        backend = Hearing(self._backend, self._telemetry.clock, heard)
         call = AttemptCall(
-            request, body, plan=plan, backend=self._backend, clock=self._telemetry.clock, limits=self._limits,
+            request, body, plan=plan, backend=backend, clock=self._telemetry.clock, limits=self._limits,
             relay=relay, headers=headers, keeps=able and plan.streamed, before=before,
         )  # fmt: skip
         begun(call)

@@ -48,6 +48,11 @@ class BackendReply(Protocol):
         """The Retry-After header."""
         ...
 
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """The headers that say what is left of its limits, by their names in lower case."""
+        ...
+
     def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises BrokenCallError."""
         ...

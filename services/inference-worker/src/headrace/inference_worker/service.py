@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from headrace.bus.messages import Message, Place, message_of
 from headrace.bus.ports import AsyncProducer, BusError, TooLargeError
 from headrace.contracts.ids import AttemptId, boot_id
+from headrace.contracts.reports import Allowed
 from headrace.contracts.topics import TopicKind, TopicNames
 from headrace.inference_worker.attempt_call import AttemptCall
 from headrace.inference_worker.attempt_runner import AttemptRunner
@@ -25,6 +26,7 @@ from headrace.inference_worker.protocol.inputs import (
     EpochRead,
     Input,
     LaneFound,
+    LimitsHeard,
     Progress,
     StopAsked,
     Written,
@@ -241,7 +243,10 @@ class WorkerService:
         def begun(call: AttemptCall) -> None:
             running.call = call
 
-        running = _Running(self._spawn(self._runner.run(output.work, begun)))
+        def heard(allowed: Allowed) -> None:
+            self._tell(LimitsHeard(attempt, allowed))
+
+        running = _Running(self._spawn(self._runner.run(output.work, begun, heard)))
         self._running[attempt] = running
         running.task.add_done_callback(lambda task: self._call_ended(attempt, task))
 

@@ -29,7 +29,8 @@ def reply(
 ) -> web.Response:
     """A whole answer, noted."""
     exchange.status, exchange.response = status, body
-    return web.Response(status=status, body=body, content_type=kind, headers=headers)
+    said = {**exchange.limits, **(headers or {})}
+    return web.Response(status=status, body=body, content_type=kind, headers=said)
 
 
 def reset(transport: asyncio.BaseTransport | None) -> None:
@@ -88,7 +89,8 @@ class Answering:
         at = min(self._number, len(self._tokens)) if self._kind in HALFWAY else len(self._tokens)
         if self._kind in ENDING_ALL and not at:
             await self._end_all()
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        kind = {"Content-Type": "text/event-stream; charset=utf-8"}
+        response = web.StreamResponse(headers={**self._exchange.limits, **kind})
         await response.prepare(self._request)
         self._exchange.status = 200
         try:
@@ -173,7 +175,8 @@ class Answering:
 
     async def _in_halves(self, body: bytes) -> web.StreamResponse:
         """A plain answer whose second half comes late, or never."""
-        response = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": str(len(body))})
+        whole = {"Content-Type": JSON, "Content-Length": str(len(body))}
+        response = web.StreamResponse(headers={**self._exchange.limits, **whole})
         await response.prepare(self._request)
         self._exchange.status = 200
         if self._kind == "cut":

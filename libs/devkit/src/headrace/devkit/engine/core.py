@@ -104,6 +104,10 @@ class Core:
             raise busy(self._admission.status, self._admission.retry_after_s)
         return self._loop.submit(sequence, whole=whole)
 
+    def limits(self) -> dict[str, str]:
+        """What headers say is left of a minute's limit; nothing where there is none."""
+        return {} if self._per_minute is None else self._per_minute.headers(time.monotonic())
+
     def _full(self) -> bool:
         """Whether one more would have to wait."""
         return self.stepper.running + self.stepper.waiting >= self.profile.max_num_seqs

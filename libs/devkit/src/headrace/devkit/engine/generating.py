@@ -58,6 +58,7 @@ class Generating:
         if fault:
             sequence.hold_back(self._core.pace_us(fault), stall_of(fault, stream=ask.stream))
         generation = self._core.admit(sequence, whole=not ask.stream)
+        exchange.limits = self._core.limits()
         answer = EngineAnswer(
             ask, f"{'chatcmpl' if chat else 'cmpl'}-{self._name(request)}", int(time.time())
         )
@@ -87,6 +88,7 @@ class Generating:
             for sequence in ask.sequences():
                 sequence.hold_back(0, stall)
                 inside.append(self._core.admit(sequence, whole=True))
+            exchange.limits = self._core.limits()
             for generation in inside:
                 await generation.reached(1)
         except EngineDead as death:

@@ -13,7 +13,8 @@ import msgspec
 class Exchange(msgspec.Struct):
     """One request with its answer; `response` grows while it streams, without chunked framing.
 
-    `status` 0: no answer was begun. `ended`: answered, aborted (the caller left) or cut (a fault ended it).
+    `status` 0: no answer was begun. `limits`: headers of the answer that say what is left of a minute's limit. `ended`:
+    answered, aborted (the caller left) or cut (a fault ended it).
     """
 
     number: int
@@ -22,6 +23,7 @@ class Exchange(msgspec.Struct):
     headers: list[tuple[str, str]]
     request: bytes
     status: int = 0
+    limits: dict[str, str] = {}
     response: bytes = b""
     ended: str = ""
 

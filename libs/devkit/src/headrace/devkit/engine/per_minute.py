@@ -27,3 +27,13 @@ class PerMinute:
             return waits_s
         self._at.append(now_s)
         return 0.0
+
+    def headers(self, now_s: float) -> dict[str, str]:
+        """What is left, as OpenAI's API says it: of the window of which the least is, until all of that is free again."""
+        left, most, seconds = min(
+            (most - sum(now_s - at < seconds for at in self._at), most, seconds)
+            for seconds, most in self._windows
+        )
+        reset_s = max(0.0, self._at[-1] + seconds - now_s) if self._at and left < most else 0.0
+        said = {"limit": str(most), "remaining": str(max(0, left)), "reset": f"{reset_s:.3f}s"}
+        return {f"x-ratelimit-{name}-requests": value for name, value in said.items()}

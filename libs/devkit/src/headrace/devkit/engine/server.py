@@ -126,6 +126,7 @@ class FakeEngine:
         try:
             response = await self._generating.answer(request, exchange)
         except EngineRefusal as refusal:
+            exchange.limits = self.core.limits()
             response = reply(exchange, refusal.status, refusal.body, refusal.headers, refusal.content_type)
         except LEFT:
             self._count(exchange, exchange.ended or "aborted")

@@ -35,7 +35,10 @@ def commands() -> typer.Typer:
 
 @with_groups
 def show(*, where: Where, as_json: AsJson = False) -> None:
-    """Print each worker: lane, slots, what it holds, and whether it takes work."""
+    """Print each worker: lane, slots, what it holds, whether it takes work, and what its backend takes, where that is told.
+
+    `a minute` is what its operator says that the backend takes, `left` what the backend itself said last.
+    """
     settings = where.settings()
     wall_ms = SystemClock().now().wall_ms
     with logs_of(settings) as logs:
@@ -43,8 +46,16 @@ def show(*, where: Where, as_json: AsJson = False) -> None:
     if as_json:
         say_json([{**msgspec.to_builtins(worker), "state": worker.state(wall_ms)} for worker in found])
         return
-    columns = ("worker", "pool", "state", "lane", "slots", "held", "running", "epoch", "boot")
-    show_table(columns, (_as_row(worker, wall_ms) for worker in found), dispensable=("epoch", "boot"))
+    columns = ["worker", "pool", "state", "lane", "slots", "held", "running", "epoch", "boot"]
+    rows = [_as_row(worker, wall_ms) for worker in found]
+    for column, told in (
+        ("a minute", [each.takes for each in found]),
+        ("left", [each.left for each in found]),
+    ):
+        if any(told):
+            columns.append(column)
+            rows = [(*row, cell or "-") for row, cell in zip(rows, told, strict=True)]
+    show_table(columns, rows, dispensable=("epoch", "boot"))
 
 
 @with_groups

@@ -16,6 +16,7 @@ from yarl import URL
 
 from headrace.inference_worker.decisions.classify_failure import Broken
 from headrace.inference_worker.decisions.how_to_call import BackendKind
+from headrace.inference_worker.decisions.what_is_left import HEADERS
 from headrace.inference_worker.ports import BackendCall, BrokenCallError
 
 _HEALTH_PATH = {
@@ -57,6 +58,12 @@ class HttpReply:
     def retry_after(self) -> str | None:
         """As BackendReply.retry_after."""
         return self.response.headers.get("Retry-After")
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """As BackendReply.limits."""
+        headers = self.response.headers
+        return {name: headers[name] for name in HEADERS if name in headers}
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """As BackendReply.pieces."""

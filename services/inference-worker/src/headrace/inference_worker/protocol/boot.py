@@ -15,8 +15,16 @@ from headrace.contracts.ids import AttemptId
 from headrace.contracts.reports import MOST_RAN, Gauges, PerMinute, Report
 from headrace.inference_worker.decisions.settle import StopReason
 from headrace.inference_worker.outcome import Outcome, unstarted
+from headrace.inference_worker.protocol.allowances import Allowances
 from headrace.inference_worker.protocol.holdings import Holdings, Stage
-from headrace.inference_worker.protocol.inputs import CallEnded, LaneFound, LaneRead, Progress, Work
+from headrace.inference_worker.protocol.inputs import (
+    CallEnded,
+    LaneFound,
+    LaneRead,
+    LimitsHeard,
+    Progress,
+    Work,
+)
 from headrace.inference_worker.protocol.lease import Lease, Pings, Trust
 from headrace.inference_worker.protocol.outputs import Abort, Output, Start
 from headrace.inference_worker.timings import Timings
@@ -44,7 +52,7 @@ class Boot:
         self.lease, self.pings, self._trust = Lease(timings, now), Pings(timings, now), Trust()
         self.holdings = Holdings(worker=worker, boot=found.boot, timings=timings)
         self._worker, self._limit, self._instead_of = worker, limit, instead_of
-        self._per_minute = per_minute
+        self._per_minute, self._allowances = per_minute, Allowances()
         self._seen: dict[AttemptId, None] = {}
         self._ran: dict[str, None] = {}
         """Beginnings of prompts that were begun, the latest last."""
@@ -72,6 +80,7 @@ class Boot:
             instead_of=self._instead_of,
             gauges=gauges,
             per_minute=self._per_minute,
+            allowed=self._allowances.told(now),
             ran=ran,
         )
 
@@ -86,8 +95,14 @@ class Boot:
         if holding := self.holdings.get(progress.attempt):
             holding.tokens = progress.tokens
 
+    def limits_heard(self, heard: LimitsHeard, now: Now) -> None:
+        """What the backend has left; the owner hears at once what it doesn't know, and what is little."""
+        if self._allowances.heard(heard.attempt, heard.allowed, self._limit, now):
+            self.lease.report_now(now)
+
     def call_ended(self, ended: CallEnded, now: Now) -> None:
         """The backend is done with an attempt."""
+        self._allowances.ended(ended.attempt)
         holding = self.holdings.get(ended.attempt)
         if holding is None or holding.stage is not Stage.RUNNING:
             return
@@ -130,6 +145,7 @@ class Boot:
                 free -= 1
                 holding.stage = Stage.RUNNING
                 self._runs(holding.work.run.request.prefix)
+                self._allowances.begins(holding.work.run)
                 yield Start(holding.work)
 
     def _obey(self, command: Work | Command, now: Now) -> Iterator[Output]:

@@ -25,6 +25,7 @@ from headrace.inference_worker.protocol.inputs import (
     LaneFound,
     LaneLost,
     LaneRead,
+    LimitsHeard,
     Progress,
     StopAsked,
     Written,
@@ -224,6 +225,10 @@ class WorkerCore:
         if self._boot is not None:
             self._boot.progress(progress)
 
+    def _limits_heard(self, heard: LimitsHeard, now: Now) -> None:
+        if self._boot is not None:
+            self._boot.limits_heard(heard, now)
+
     def _call_ended(self, ended: CallEnded, now: Now) -> None:
         if self._boot is not None:
             self._boot.call_ended(ended, now)
@@ -263,6 +268,7 @@ class WorkerCore:
         LaneLost: _lane_lost,
         Written: _written,
         Progress: _progress,
+        LimitsHeard: _limits_heard,
         CallEnded: _call_ended,
         BackendSeen: _backend_seen,
         GaugesSeen: _gauges_seen,

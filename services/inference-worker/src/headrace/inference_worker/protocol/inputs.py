@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headrace.contracts.commands import Command, Run
 from headrace.contracts.ids import AttemptId
-from headrace.contracts.reports import Gauges
+from headrace.contracts.reports import Allowed, Gauges
 from headrace.inference_worker.outcome import Outcome
 
 TraceHeaders = tuple[tuple[str, bytes], ...]
@@ -71,6 +71,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsHeard:
+    """What the head of a running attempt's answer said of its backend's limits."""
+
+    attempt: AttemptId
+    allowed: Allowed
+
+
+@dataclass(frozen=True, slots=True)
 class CallEnded:
     """The backend call of this attempt is over."""
 
@@ -104,6 +112,7 @@ Input = (
     | LaneLost
     | Written
     | Progress
+    | LimitsHeard
     | CallEnded
     | BackendSeen
     | GaugesSeen

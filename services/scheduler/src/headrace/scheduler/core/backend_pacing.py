@@ -11,6 +11,7 @@ from headrace.scheduler.core.debts import debts_of, left_of
 from headrace.scheduler.core.outcome import Outcome
 from headrace.scheduler.core.pool_state import PoolState
 from headrace.scheduler.decisions.estimate_cost import is_told
+from headrace.scheduler.decisions.what_has_a_backend_left import rests_of
 from headrace.scheduler.state.held import HeldAttempt, Reserved
 from headrace.scheduler.state.workers import Worker
 
@@ -19,9 +20,26 @@ _TOO_MANY_REQUESTS = 429
 
 def released(state: PoolState, held: HeldAttempt, tokens: int, worker: str) -> None:
     """It goes to this worker now, and is expected to take so many tokens."""
+    state.backend_ceilings.give(worker, tokens, state.now.boot_ms)
     if state.backend_ceilings.count(worker):
         held.spends = worker, Reserved(tokens)
         state.backend_ceilings.charge(worker, tokens, state.now.boot_ms)
+
+
+def heard(state: PoolState, worker: Worker) -> None:
+    """What its backend says in its last report that it has left, after that was compared with what it is believed to hold."""
+    allowed = worker.report.allowed
+    if allowed is None:
+        if worker.name in state.backend_ceilings.rests:
+            state.backend_ceilings.hear(worker.name, None, state.now.boot_ms)
+        return
+    while worker.given and worker.given[0][0] <= allowed.through:
+        worker.given.popleft()
+    held = {each.attempt: each.expects for each in state.held.of_boot(worker.boot)}
+    sent = {attempt: tokens for attempt, tokens in held.items() if attempt > allowed.through}
+    on_the_way = (sent | dict(worker.given)).values()
+    rests = rests_of(allowed, (len(on_the_way), sum(on_the_way)), state.now.boot_ms)
+    state.backend_ceilings.hear(worker.name, rests, state.now.boot_ms)
 
 
 def found(state: PoolState, held: HeldAttempt, worker: str) -> None:

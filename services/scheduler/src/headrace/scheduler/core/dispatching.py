@@ -57,6 +57,7 @@ class Dispatching:
         if state.ceilings or state.backend_ceilings:
             held.expects = self._estimating.tokens_of(record)
             pacing.released(state, held, worker.name)
+        worker.given.append((attempt, held.expects))
         self._holding.released(tracked, held)
         self._routing.sent(record, held)
         state.retry_budgets.attempted(record.tenant, state.now.boot_ms)

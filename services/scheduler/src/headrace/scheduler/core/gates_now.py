@@ -84,8 +84,8 @@ class GatesNow:
         return Over(ceiling.amount, min(opens_ms, LATEST_MS))
 
     def _spared(self, worker: str) -> Over | None:
-        """Until when its backend has asked for nothing more."""
-        now, until_ms = self._state.now, self._state.backend_ceilings.spared.get(worker)
+        """Until when its backend has asked for nothing more, or has nothing left."""
+        now, until_ms = self._state.now, self._state.backend_ceilings.until_ms(worker)
         return None if until_ms is None else Over(None, now.wall_ms + max(0, until_ms - now.boot_ms))
 
     def _due_ms(self, tracked: Tracked | None) -> int | None:

@@ -12,6 +12,7 @@ from headrace.contracts.lies import Lie
 from headrace.contracts.reports import Gone, Report, Tick, WorkerRecord
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Origin
+from headrace.scheduler.core import backend_pacing
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.endings import Endings
@@ -133,6 +134,7 @@ class WorkerLog:
         elif report.epoch >= state.epoch:
             state.workers.caches.begin(report.boot, report.ran)
             self._reconciling.reconcile(report)
+            backend_pacing.heard(state, worker)
             self._holding.reported(report)
 
     def _came_back(self, boot: str | None) -> None:

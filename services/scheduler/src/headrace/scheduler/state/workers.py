@@ -4,19 +4,24 @@ Invariant: one live boot a name, and what is buried stays buried. A lesser boot 
 one lives: a worker whose clock was turned back while it was down registers with a lesser boot, and must be served.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
+from headrace.contracts.ids import AttemptId
 from headrace.contracts.reports import Gone, Report, Tick, WorkerRecord
 from headrace.scheduler.decisions.is_dead import silent_too_long
 from headrace.scheduler.state.cached_prefixes import CachedPrefixes
+
+_REMEMBERED = 256
+"""Attempts that were sent; what is still held of them is known anyway."""
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
     """One live boot and its last report. `ticks`: distinct ticks by epoch that had been read when that was read.
 
-    `refuses`: it has handed work back since that report, so it gets none before the next one.
+    `refuses`: it has handed work back since that report, so it gets none before the next one. `given`: the attempts that it
+    was sent last, each with the tokens that it was expected to take.
     """
 
     name: str
@@ -25,6 +30,7 @@ class Worker:
     ticks: dict[int, int] = field(default_factory=dict)
     fenced_ms: int = -(10**12)
     refuses: bool = False
+    given: deque[tuple[AttemptId, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
 @dataclass(slots=True)
