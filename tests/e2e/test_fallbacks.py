@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -61,6 +62,34 @@ async def test_a_cancel_and_a_question_find_a_request_that_was_passed_on(stack: 
         await cedar.cancel(request_id)
         await cedar.ended(request_id)
         assert (await cedar.status(request_id))["status"] == "cancelled"
+
+
+async def test_a_cancel_reaches_what_went_on_while_its_first_pool_has_no_owner(stack: Stack) -> None:
+    body = chat_body("[[fault:slow:400]] for long, too", model="big", max_tokens=200)
+    async with Caller(stack.url, stack.keys["cedar"]) as cedar:
+        request_id = await cedar.submit(body, tier="interactive")
+        query = f"SELECT pool, hop FROM requests WHERE id = '{request_id}'"  # noqa: S608 our own id
+        await asyncio.to_thread(
+            eventually, lambda: rows_of(stack, query) == [("away", 1)], "it has gone, and that is noted"
+        )
+        with only_for(stack, "away"):
+            await cedar.cancel(request_id)
+            await cedar.ended(request_id)
+            assert (await cedar.status(request_id))["status"] == "cancelled"
+
+
+@contextmanager
+def only_for(stack: Stack, pool: str) -> Iterator[None]:
+    """The scheduler is killed, and another comes that serves this pool alone."""
+    all_pools = stack.scheduler._env
+    stack.scheduler.kill()
+    stack.scheduler._env = {**all_pools, "HEADRACE_SCHEDULER_POOLS": pool}
+    stack.scheduler.restart()
+    try:
+        yield
+    finally:
+        stack.scheduler._env = all_pools
+        stack.scheduler.restart()
 
 
 async def test_a_killed_scheduler_loses_and_repeats_nothing_that_is_on_its_way(stack: Stack) -> None:
