@@ -136,4 +136,7 @@ def _tell(up: Up, *, as_json: bool) -> None:
         say(f"logs:    {up.logs}")
     say("Ask it something:")
     say(line)
+    if up.kafka is not None:
+        say("Look into it from another terminal; queue, why and workers find it by the same two variables:")
+        say(f"HEADRACE_KAFKA={up.kafka} HEADRACE_POLICY={up.policy} headrace pools show")
     say("Ctrl-C stops it; nothing is kept.")
