@@ -124,6 +124,15 @@ def who_is_passed_over_pays_for_it(patches: Patches) -> None:
     patches.set(Turns, "lift_due", due)
 
 
+def who_is_passed_over_pays_for_earlier_ones(patches: Patches) -> None:
+    """It is lifted to who was served before it was passed over, too."""
+
+    def due(self: Turns, name: str) -> int:
+        return max(0, self._served - self._over[name][0]) if name in self._over else 0
+
+    patches.set(Turns, "lift_due", due)
+
+
 def a_new_owner_gives_the_credit(patches: Patches) -> None:
     patches.set(FairQueue, "lift_all", lambda _self: None)
 
@@ -167,6 +176,12 @@ TURNS = (
         "what an attempt cost less stays its tenant's",
         who_is_passed_over_pays_for_it,
         "test_turns::test_who_was_passed_over_has_no_credit_for_that_and_keeps_what_an_attempt_cost_less",
+    ),
+    Mutant(
+        "passed over, and lifted for earlier ones",
+        "where all have what they may, the least counter goes",
+        who_is_passed_over_pays_for_earlier_ones,
+        "test_turns::test_nobody_is_lifted_for_what_was_served_before_it_was_passed_over",
     ),
     Mutant("passed over with credit", "no credit for slots that weren't one's", who_is_passed_over_keeps_its_credit, _SLOW),
     Mutant(

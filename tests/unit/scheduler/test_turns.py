@@ -16,11 +16,14 @@ WEIGHTS = {"a": 1, "b": 1, "c": 2, "d": 5, "e": 1, "f": 3}
 
 @dataclass
 class Known:
-    """One tenant as the search knows it. `passed_at`: its counter when it was passed over, till it is looked at again."""
+    """One tenant as the search knows it. `passed_at`: its counter when it was passed over, till it is looked at again;
+    `outdone`: somebody has been served since then.
+    """
 
     counter: int = 0
     in_flight: int = 0
     passed_at: int | None = None
+    outdone: bool = False
     unread: bool = False
 
 
@@ -69,6 +72,8 @@ class Both:
         if chosen is not None:
             assert self.accounts[chosen].value == self.known[chosen].counter
             self.served = self.known[chosen].counter
+            for each in self.known.values():
+                each.outdone = True
             self.turns.serve(chosen)
             self.accounts[chosen].charge(cost)
             self.charges[chosen].append(cost)
@@ -98,7 +103,7 @@ class Both:
 
     def due(self, own: Known) -> int:
         """What it is to be lifted by."""
-        return 0 if own.passed_at is None else max(0, self.served - own.passed_at)
+        return 0 if own.passed_at is None or not own.outdone else max(0, self.served - own.passed_at)
 
     def is_over(self, name: str, slots: int | None) -> bool:
         """Whether it has its part of the slots."""
@@ -118,7 +123,7 @@ class Both:
         for counter, name in sorted(here):
             if not self.is_over(name, slots):
                 return name
-            self.known[name].passed_at = counter
+            self.known[name].passed_at, self.known[name].outdone = counter, False
         return None
 
     def must_be_read(self, slots: int) -> None:
@@ -209,6 +214,23 @@ def test_who_was_passed_over_has_no_credit_for_that_and_keeps_what_an_attempt_co
     both.end("a", 0)
     both.turns.least(both.weight, 2)
     assert both.accounts["a"].value == both.served - 1, "lifted to who was served, less its own refund"
+
+
+def test_nobody_is_lifted_for_what_was_served_before_it_was_passed_over() -> None:
+    """`a` was served at 18, then slots were lost, `b` turned out cheap, and `c` has to be read again."""
+    both = Both()
+    for name in "abc":
+        both.enter(name)
+    for whose in "abcaba":
+        assert both.search(8) == whose
+        if whose == "c":
+            both.must_be_read(8)
+        else:
+            both.pick(8, 9)
+    both.end("b", 0)
+    assert (both.served, both.accounts["a"].value, both.accounts["b"].value) == (18, 27, 9)
+    both.pick(1, 1)
+    assert both.accounts["b"].value == 10, "the least of those who have their part, and not lifted"
 
 
 def test_long_runs_leave_no_more_entries_than_tenants_need() -> None:

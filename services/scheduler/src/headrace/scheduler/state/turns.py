@@ -27,11 +27,12 @@ class Turns:
         self._queues: dict[str, TenantQueue] = {}
         self._heap: list[tuple[int, str]] = []
         self._unread: dict[str, None] = {}
-        self._over: dict[str, int] = {}
-        """With the counter at which each was passed over."""
+        self._over: dict[str, tuple[int, int]] = {}
+        """With the counter at which each was passed over, and how many had been served by then."""
         self._first_back = (0, 1)
         """Attempts in flight, and weight: while the limit keeps such a one out, it keeps out all who are over."""
-        self._served = 0
+        self._served = self._servings = 0
+        """The counter at which the last one was served, and how many were."""
 
     def enter(self, name: str, queue: TenantQueue) -> None:
         """It takes turns from now on."""
@@ -65,6 +66,7 @@ class Turns:
     def serve(self, name: str) -> None:
         """It is served in the place of all who are over."""
         self._served = self._queues[name].account.value
+        self._servings += 1
 
     def must_be_read(self, name: str) -> None:
         """It is its turn, but its next must be read again first: others go until somebody looks again."""
@@ -88,15 +90,17 @@ class Turns:
         """How far those who were served in its place have gone beyond it: it is lifted by that once it has its turn again, or
         its credit for what it couldn't have would set others back.
         """
-        passed_at = self._over.get(name)
-        return 0 if passed_at is None else max(0, self._served - passed_at)
+        if name not in self._over:
+            return 0
+        passed_at, servings = self._over[name]
+        return 0 if servings == self._servings else max(0, self._served - passed_at)
 
     def lift_all(self) -> None:
         """Let the counters of those who are over say what is due."""
-        for name in self._over:
+        for name, (passed_at, servings) in self._over.items():
             due = self.lift_due(name)
             if due:
-                self._over[name] += due
+                self._over[name] = passed_at + due, servings
                 self._lift(name, due)
 
     def floor(self) -> int | None:
@@ -165,7 +169,7 @@ class Turns:
         in_flight, weight = queue.account.in_flight, queue.weight
         if not self._over or in_flight * self._first_back[1] < self._first_back[0] * weight:
             self._first_back = in_flight, weight
-        self._over[name] = queue.account.value
+        self._over[name] = queue.account.value, self._servings
 
     def _let_back_below(self, weight: int, slots: int) -> None:
         in_flight, of_weight = self._first_back
