@@ -42,3 +42,41 @@ def heaps(how: str) -> int:
 def test_a_dozen_threads_have_few_heaps() -> None:
     assert heaps("few") < heaps("as it is")
     assert heaps("few") <= 2
+
+
+WORKED_OFF = """
+from datetime import timedelta
+from headrace.runtime.clock import ManualClock
+from headrace.runtime.heaps import SpareHeap, keep_heaps_few
+
+def resident_mib():
+    with open("/proc/self/statm") as told:
+        return int(told.read().split()[1]) * 4096 // 2**20
+
+assert keep_heaps_few()
+clock = ManualClock()
+heap = SpareHeap(clock)
+empty = resident_mib()
+for _ in range(2):
+    bodies, small = [], []
+    for _ in range(5_000):
+        bodies.append(bytes(30_000))
+        small.append(bytes(600))
+    bodies.clear()
+    heap.turned()
+    kept = resident_mib() - empty
+    clock.advance(timedelta(minutes=1))
+    heap.turned()
+    print(kept, resident_mib() - empty)
+"""
+
+
+def test_what_was_worked_off_goes_back_to_the_kernel_within_a_minute() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORKED_OFF], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        kept, after = map(int, line.split())
+        assert kept > 100
+        assert after < 30

@@ -1,4 +1,4 @@
-"""The stamp that a loop gives at each turn: to liveness and to the metrics. Used by both supervisors.
+"""The stamp that a loop gives at each turn: to liveness, to the metrics and to the heaps. Used by both supervisors.
 
 Invariant: only a loop that really turned stamps; no timer or thread does it in its place.
 """
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.runtime.health import Component, Health
+from headrace.runtime.heaps import SpareHeap
 from headrace.runtime.metrics import LoopMetrics
 
 STALLS_AFTER = timedelta(seconds=10)
@@ -15,11 +16,12 @@ STALLS_AFTER = timedelta(seconds=10)
 
 @dataclass(frozen=True)
 class Vitals:
-    """Where a service tells how it is: both may be absent, as in tests."""
+    """Where a service tells how it is, and what it does with memory that it has to spare: all may be absent, as in tests."""
 
     health: Health | None = None
     loop: LoopMetrics | None = None
     stalls_after: timedelta = STALLS_AFTER
+    heap: SpareHeap | None = None
 
     def heartbeat(self, service: str) -> "Heartbeat":
         """Starts watching the loop of a service."""
@@ -28,7 +30,7 @@ class Vitals:
             component = self.health.component(
                 f"{service} loop", stalls_after=self.stalls_after, not_ready=None
             )
-        return Heartbeat(service, component, self.loop)
+        return Heartbeat(service, component, self.loop, self.heap)
 
     def drain(self) -> None:
         """The service takes no more work."""
@@ -43,6 +45,7 @@ class Heartbeat:
     service: str
     component: Component | None
     metrics: LoopMetrics | None
+    heap: SpareHeap | None = None
 
     def turned(self, late: timedelta) -> None:
         """The loop goes round, this much later than it was due."""
@@ -50,3 +53,5 @@ class Heartbeat:
             self.component.turned()
         if self.metrics is not None:
             self.metrics.turned(self.service, max(late, timedelta()))
+        if self.heap is not None:
+            self.heap.turned()

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from headrace.contracts.mistakes import CannotRunError
 from headrace.contracts.policy import Policy
-from headrace.runtime.heaps import keep_heaps_few
+from headrace.runtime.heaps import SpareHeap, keep_heaps_few
 from headrace.runtime.heartbeat import Vitals
 from headrace.runtime.logging import configure_logging, get_logger
 from headrace.runtime.loop_supervisor import LoopService, run_loop
@@ -86,7 +86,7 @@ def _telemetry(settings: ServiceSettings) -> Telemetry:
 
 
 def _vitals(telemetry: Telemetry) -> Vitals:
-    return Vitals(telemetry.health, LoopMetrics(telemetry.metrics))
+    return Vitals(telemetry.health, LoopMetrics(telemetry.metrics), heap=SpareHeap(telemetry.clock))
 
 
 def _say_started(settings: ServiceSettings, port: int) -> None:
