@@ -4,14 +4,27 @@ from headrace.scheduler.state.accounts import Accounts
 from headrace.scheduler.state.fair_queue import FairQueue
 from headrace.scheduler.state.held_back import HeldBack
 from headrace.scheduler.state.tier_queue import TierQueue
+from headrace.scheduler.state.tracked import Tracked
 from tests.simulation.mutants.mutant import Mutant, Patches
 
 
 def who_comes_back_keeps_its_credit(patches: Patches) -> None:
     def comes_back(self: FairQueue, name: str, tenant: str) -> None:
-        self._tiers[name].turns.enter(tenant, self._tiers[name].tenants[tenant])
+        self._tiers[name].bring_back(tenant)
 
     patches.set(FairQueue, "_comes_back", comes_back)
+
+
+def who_is_held_back_takes_part_of_the_slots(patches: Patches) -> None:
+    right = FairQueue._least_of
+
+    def least_of(self: FairQueue, name: str, tier: TierQueue, slots: int | None) -> Tracked | None:
+        before, tier.weight = tier.weight, sum(queue.weight for queue in tier.tenants.values())
+        found = right(self, name, tier, slots)
+        tier.weight = before
+        return found
+
+    patches.set(FairQueue, "_least_of", least_of)
 
 
 def a_tier_that_comes_back_keeps_its_credit(patches: Patches) -> None:
@@ -59,6 +72,12 @@ HELD_BACK = (
         "credit doesn't survive being held back",
         who_comes_back_keeps_its_credit,
         "test_held_back::test_who_comes_back_is_served_alike_from_then_on",
+    ),
+    Mutant(
+        "who is paced takes part of the slots",
+        "who is held back is in no sum",
+        who_is_held_back_takes_part_of_the_slots,
+        "test_held_back::test_who_is_held_back_is_in_no_sum_by_which_others_have_their_parts_of_the_slots",
     ),
     Mutant(
         "a tier of whom all are paced gathers credit",

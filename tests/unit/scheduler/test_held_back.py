@@ -1,5 +1,7 @@
 """Who is held back for a while, by an operator or a ceiling, holds up nobody, keeps no credit, and owes what it owed."""
 
+from fractions import Fraction
+
 import pytest
 
 from headrace.contracts.policy import DEFAULT_TIERS
@@ -45,6 +47,25 @@ def test_who_comes_back_is_served_alike_from_then_on() -> None:
     assert served(run, 40) == ["b"] * 40
     run.queue.frozen.go_on("a")
     assert sorted(served(run, 10)) == ["a"] * 5 + ["b"] * 5
+
+
+def test_who_is_held_back_is_in_no_sum_by_which_others_have_their_parts_of_the_slots() -> None:
+    """Ten slots, of which each of four may have five: `slow` would have more by its counter."""
+    hold = Hold("t", "held")
+    for before in (True, False):
+        run = QueueAlone(10, {"held": 96})
+        if before:
+            run.queue.frozen.freeze(hold)
+        busy(run, "held", "b", "c", "d", times=20)
+        for _ in range(20):
+            run.put("slow", 1)
+        run.queue.frozen.freeze(hold)
+        assert run.queue.share("t", "slow") == Fraction(1, 4)
+        while run.dispatch():
+            pass
+        assert run.accounts.of("t", "slow").in_flight == 5
+        run.queue.frozen.thaw(hold)
+        assert run.queue.share("t", "slow") == Fraction(1, 100)
 
 
 def test_who_comes_to_wait_meanwhile_begins_where_those_are_who_are_served() -> None:

@@ -89,7 +89,8 @@ class Ahead(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class Share(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Its tenant's part: by weight among those who wait now (`part`; `tier`: what its whole tier gets), and what it `got` of
-    what the pool served in the last 30 s. `waiting_weight`: of all who wait in its tier, itself included.
+    what the pool served in the last 30 s. `waiting_weight`: of all who wait in its tier, itself included, but for
+    those who are held back.
     """
 
     weight: Count

@@ -75,7 +75,7 @@ class Explaining:
         queue, tier, tenant = self._state.queue, record.tier, record.tenant
         account = self._state.accounts.seen(tier, tenant)
         counter = counter_at_turn(queue.counter_when_waiting(tier, tenant), account.share, own_cost)
-        lines, (all_of_them, _) = queue.lines(tier, MOST_LINES), queue.tenants(tier)
+        lines, all_of_them = queue.lines(tier, MOST_LINES), queue.tenants(tier)
         frozen = queue.frozen
         rivals = (line for line in lines if line.name != tenant and not frozen.bars(tier, line.name))
         found = [goes_before(line, tenant, counter) for line in rivals]
@@ -94,12 +94,10 @@ class Explaining:
 
     def _share(self, record: RequestRecord) -> Share:
         state, tier, tenant = self._state, record.tier, record.tenant
-        weight, (_, waiting) = state.accounts.weight_of(tenant), state.queue.tenants(tier)
-        waits = state.queue.backlog(tier, tenant).requests > 0
-        served = state.served
+        weight, served = state.accounts.weight_of(tenant), state.served
         return Share(
             weight=weight,
-            waiting_weight=waiting if waits else waiting + weight,
+            waiting_weight=state.queue.others_weight(tier, tenant) + weight,
             part_permille=int(1_000 * state.queue.share(tier, tenant)),
             tier_permille=int(1_000 * state.queue.share_of_tier(tier)),
             got_permille=min(1_000, 1_000 * served.of_tenant(tier, tenant) // max(1, served.total)),

@@ -54,7 +54,7 @@ class GatesNow:
                 kept=self._headroom.kept_from(tier, free),
                 staying=self._headroom.staying if tier in self._releasing.barred else None,
                 in_flight=state.accounts.seen(tier, tenant).in_flight,
-                most_in_flight=self._most(tier, tenant, len(state.held) + free, waits=waits > 0),
+                most_in_flight=self._most(tier, tenant, len(state.held) + free),
                 reading_again=bool(waits) and not state.queue.next_is_here(tier, tenant),
                 cache=self._cache() if self._releasing.fits_nowhere else None,
             )
@@ -95,11 +95,9 @@ class GatesNow:
             return None
         return now.wall_ms + tracked.due_boot_ms - now.boot_ms
 
-    def _most(self, tier: str, tenant: str, slots: int, *, waits: bool) -> int | None:
-        """K_i, where anybody else of its tier waits. `waits`: the tenant itself does."""
-        own = self._state.accounts.weight_of(tenant)
-        _, weight = self._state.queue.tenants(tier)
-        others = weight - (own if waits else 0)
+    def _most(self, tier: str, tenant: str, slots: int) -> int | None:
+        """K_i, where anybody else of its tier waits."""
+        own, others = self._state.accounts.weight_of(tenant), self._state.queue.others_weight(tier, tenant)
         return most_in_flight(own, others + own, slots) if others else None
 
     def _cache(self) -> tuple[int, int]:

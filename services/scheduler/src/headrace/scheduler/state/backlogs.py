@@ -30,9 +30,13 @@ class Backlogs:
             for name, tier in accounts.tiers.items()
         }
 
-    def tenants(self, tier: str) -> tuple[int, int]:
-        """How many tenants wait in a tier, and their weight together."""
-        return len(self._tiers[tier].tenants), self._tiers[tier].weight
+    def tenants(self, tier: str) -> int:
+        """How many tenants wait in a tier."""
+        return len(self._tiers[tier].tenants)
+
+    def others_weight(self, tier: str, tenant: str) -> int:
+        """Of all other tenants that wait in a tier, but for those who are held back by name."""
+        return self._tiers[tier].others_weight(tenant)
 
     def backlog(self, tier: str, tenant: str) -> Waiting:
         """What of a tenant waits in a tier."""
@@ -59,9 +63,10 @@ class Backlogs:
         return shares[tier] / busy
 
     def share(self, tier: str, tenant: str) -> Fraction:
-        """The part of the pool's work that a tenant gets in a tier while it waits there with those who wait now."""
-        queue, weight = self._tiers[tier], self._accounts.weight_of(tenant)
-        others = queue.weight - (weight if tenant in queue.tenants else 0)
+        """The part of the pool's work that a tenant gets in a tier while it waits there with those who wait now and aren't
+        held back.
+        """
+        others, weight = self.others_weight(tier, tenant), self._accounts.weight_of(tenant)
         return self.share_of_tier(tier) * weight / (others + weight)
 
     def depth(self, tier: str) -> int:

@@ -196,8 +196,7 @@ class FairQueue(Backlogs):
 
     def _comes_back(self, name: str, tenant: str) -> None:
         self._lift(name, tenant)
-        tier = self._tiers[name]
-        tier.turns.enter(tenant, tier.tenants[tenant])
+        self._tiers[name].bring_back(tenant)
 
     def _queue_for(self, request: Tracked) -> TenantQueue:
         """Its tenant's, in which it is counted from now on."""
@@ -209,16 +208,14 @@ class FairQueue(Backlogs):
         queue = tier.tenants.get(tenant)
         if queue is None:
             self._lift(name, tenant)
-            queue = tier.begin(tenant, self._accounts.of(name, tenant), self._accounts.weight_of(tenant))
-            if not aside:
-                tier.turns.enter(tenant, queue)
+            account, weight = self._accounts.of(name, tenant), self._accounts.weight_of(tenant)
+            queue = tier.begin(tenant, account, weight, aside=aside)
         if request.flow not in queue.flows:
             queue.begin(request.flow, self._accounts.flows.get((name, tenant)))
         queue.comes(request)
         tier.waiting += 1
         tier.cost += request.charge
         if aside:
-            tier.aside.add(tenant)
             tier.aside_waiting += 1
         return queue
 

@@ -14,7 +14,7 @@ from headrace.scheduler.state.tier_queue import TierQueue
 
 class HeldBack(Frozen):
     """The holds of a pool beside what waits in it. `tiers` are the fair queue's own; `comes_back` lifts a tenant that may be
-    served again, and enters it where it takes its turn.
+    served again, and brings it back into its tier.
     """
 
     def __init__(
@@ -91,14 +91,9 @@ class HeldBack(Frozen):
                 self._set(name, queue, tenant, aside=self.by_name(name, tenant))
 
     def _set(self, name: str, queue: TierQueue, tenant: str, *, aside: bool) -> None:
-        waiting = queue.tenants[tenant].waiting
         if aside and tenant not in queue.aside:
-            queue.turns.leave(tenant)
-            queue.aside.add(tenant)
-            queue.aside_waiting += waiting
+            queue.set_aside(tenant)
         elif not aside and tenant in queue.aside:
             if queue.waiting == queue.aside_waiting:
                 self._accounts.lift_tier(name)
             self._comes_back(name, tenant)
-            queue.aside.discard(tenant)
-            queue.aside_waiting -= waiting
