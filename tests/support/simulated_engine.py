@@ -13,6 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple, Protocol
 
+from msgspec import structs
+
 from headrace.contracts.reports import Gauges
 from headrace.devkit.engine import Profile, Sequence, Stepper
 from headrace.devkit.engine.profiles import BLOCK
@@ -234,24 +236,30 @@ class Busy:
         return read
 
     def _report(self) -> None:
-        pool, now_ms = self.stepper.pool, self.now_ms
+        now_ms = self.now_ms
         self._reports += 1
         if self._reports % (SAMPLE_MS // REPORT_MS) == 1:
-            self._sample += 1
-            self._sampled_ms = now_ms
-            self._past.append(
-                (now_ms, Gauges(
-                    sample=0, running=self.stepper.running, waiting=self.stepper.waiting, kv_tokens=pool.total * BLOCK,
-                    kv_permille=1000 * pool.used // pool.total, preemptions=self.stepper.preemptions,
-                ))
-            )  # fmt: skip
-        while len(self._past) > 1 and self._past[1][0] <= now_ms - self.lag_ms:
-            self._past.popleft()
-        if self.has_gauges and self._past:
-            fields = {name: getattr(self._past[0][1], name) for name in Gauges.__struct_fields__}
-            self._shown = Gauges(**{**fields, "sample": self._sample, "age_ms": now_ms - self._sampled_ms})
+            self._sample_gauges()
+        if self._shown is not None:
+            self._shown = structs.replace(self._shown, age_ms=now_ms - self._sampled_ms)
         for held in self.held.values():
             held.tokens = held.sequence.generated if self.streamed else 0
         self.holder.reported(self, self._shown)
         self._release()
         self._later(REPORT_MS, self._report)
+
+    def _sample_gauges(self) -> None:
+        """Asks the engine for its metrics: they are those of a while ago where they trail."""
+        stepper, now_ms = self.stepper, self.now_ms
+        self._sample += 1
+        self._sampled_ms = now_ms
+        self._past.append(
+            (now_ms, Gauges(
+                sample=0, running=stepper.running, waiting=stepper.waiting, kv_tokens=stepper.pool.total * BLOCK,
+                kv_permille=1000 * stepper.pool.used // stepper.pool.total, preemptions=stepper.preemptions,
+            ))
+        )  # fmt: skip
+        while len(self._past) > 1 and self._past[1][0] <= now_ms - self.lag_ms:
+            self._past.popleft()
+        if self.has_gauges:
+            self._shown = structs.replace(self._past[0][1], sample=self._sample)
