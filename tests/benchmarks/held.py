@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from headrace.devkit.engine import H100, Profile
 from headrace.devkit.engine.profiles import BLOCK
+from tests.support.engine_holders import Fixed, Learning
 from tests.support.engine_load import Kind, Span
-from tests.support.simulated_engine import Busy, Fixed, Learning
+from tests.support.simulated_engine import Busy
 
 LAGS_MS = (0, 5_000)
 SETTLES_S = 60

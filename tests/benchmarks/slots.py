@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from headrace.devkit.engine import H100, Profile
+from tests.support.engine_holders import Learning
 from tests.support.engine_load import Kind, Span
-from tests.support.simulated_engine import Busy, Learning
+from tests.support.simulated_engine import Busy
 
 WARM_S, MEASURED_S = 40, 20
 SPREAD = 0.5

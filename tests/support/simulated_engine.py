@@ -8,10 +8,9 @@ import random
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Values
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -19,94 +18,11 @@ from headrace.contracts.reports import Gauges
 from headrace.devkit.engine import Profile, Sequence, Stepper
 from headrace.devkit.engine.profiles import BLOCK
 from headrace.scheduler.decisions.how_many_tokens_fit import Load, left_of
-from headrace.scheduler.state.backend_limits import BackendLimits
+from tests.support.engine_holders import Held, Holder, Learning
 from tests.support.engine_load import Kind, Span
 
 WIRE_MS = 20
 REPORT_MS, SAMPLE_MS = 500, 1_000
-LATE_MS = 600
-
-
-@dataclass(slots=True)
-class Held:
-    """One attempt as the owner sees it. `tokens` as of the last report."""
-
-    prompt: int
-    mean: int
-    most: int
-    sent_ms: int
-    sequence: Sequence
-    freed_ms: int | None = None
-    tokens: int = 0
-    begun_ms: int = 0
-
-    def load(self) -> Load:
-        return Load(self.prompt + self.tokens, left_of(self.tokens, self.mean, self.most, None))
-
-
-class Holder(Protocol):
-    """How much may be held."""
-
-    def may_take(self, busy: "Busy", load: Load) -> bool: ...
-
-    def reported(self, busy: "Busy", gauges: Gauges | None) -> None: ...
-
-
-class Fixed:
-    """A limit that never moves, for comparison."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def may_take(self, busy: "Busy", load: Load) -> bool:  # noqa: ARG002
-        return len(busy.held) < self.limit
-
-    def reported(self, busy: "Busy", gauges: Gauges | None) -> None:
-        pass
-
-
-class Looked(NamedTuple):
-    """What came of one look at the engine. `limit`: with those that are sent `ahead`."""
-
-    at_ms: int
-    limit: int
-    ahead: int
-    theta: int
-    kv_tokens: int | None
-
-
-class Learning:
-    """The product's own, as core.holding does it. `ceiling`: what the operator allows."""
-
-    def __init__(self, ceiling: int = 1_000) -> None:
-        self.ceiling = ceiling
-        self.limits = BackendLimits.of(ceiling, gauged=False)
-        self.trace: list[Looked] = []
-
-    def may_take(self, busy: "Busy", load: Load) -> bool:
-        """As core.releasing asks."""
-        limits = self.limits
-        return len(busy.held) < min(self.ceiling, limits.limit) and limits.may_take(load)
-
-    def reported(self, busy: "Busy", gauges: Gauges | None) -> None:
-        """As Holding.reported."""
-        limits, now_ms = self.limits, busy.now_ms
-        limits.heard(gauges, now_ms)
-        for number, held in busy.held.items():
-            limits.loads.put(str(number), held.load())
-        limits.look(
-            ceiling=self.ceiling, in_flight=len(busy.held),
-            own_waiting=sum(self._is_late(held, now_ms) for held in busy.held.values()),
-            peak=0 if limits.kv_tokens is None else limits.loads.peak,
-            held_tokens=sum(each.load().so_far for each in busy.held.values() if each.tokens),
-            boot_ms=now_ms,
-        )  # fmt: skip
-        limit = min(self.ceiling, limits.limit)
-        self.trace.append(Looked(now_ms, limit, limits.ahead, limits.theta.percent, limits.kv_tokens))
-
-    def _is_late(self, held: Held, now_ms: int) -> bool:
-        latencies, waits_ms = self.limits.latencies, now_ms - held.sent_ms
-        return not held.tokens and latencies.is_late(held.prompt, waits_ms - LATE_MS, now_ms)
 
 
 class Busy:
@@ -132,6 +48,8 @@ class Busy:
         self._sample = self._reports = self._sampled_ms = 0
         self._shown: Gauges | None = None
         self._next: tuple[int, int, int] | None = None
+        self._back: deque[tuple[Held, Load]] = deque()
+        self.taken_back = 0
         self._queued = 0
         self.span = Span()
         self._later(0, self._report)
@@ -146,6 +64,22 @@ class Busy:
         """The engine has other limits from now on: max_num_seqs, kv_blocks."""
         self.stepper.profile = replace(self.stepper.profile, **limits)  # type: ignore[arg-type]
         self.stepper.pool.total = self.stepper.profile.kv_blocks
+
+    def take_back(self, number: int) -> None:
+        """The owner stops an attempt; it goes on from its text when its turn comes, before those who haven't begun."""
+        held = self.held[number]
+
+        def stop() -> None:
+            if self.stepper.abort(held.sequence):
+                self.taken_back += 1
+                self._later(self.wire_ms, come_back)
+
+        def come_back() -> None:
+            self._let_go(held)
+            said = held.sequence.generated
+            self._back.append((held, Load(held.prompt + said, left_of(said, held.mean, held.most, None))))
+
+        self._later(self.wire_ms, stop)
 
     def run(self, seconds: float) -> Span:
         """So much longer; what was seen."""
@@ -190,6 +124,15 @@ class Busy:
         self._later(max(1, round(1000 * self.rng.expovariate(self.rate))), self._arrive)
 
     def _release(self) -> None:
+        while self._back:
+            held, load = self._back[0]
+            if not self.holder.may_take(self, load):
+                return
+            self._back.popleft()
+            said = held.sequence.generated
+            self._send(
+                held.prompt + said, held.sequence.max_tokens - said, held.mean, held.most, stopped=True
+            )
         while self.rate is None or self._queued:
             if self._next is None:
                 which = self.rng.choices(range(len(self.kinds)), [kind.share for kind in self.kinds])[0]
@@ -201,9 +144,14 @@ class Busy:
             self._next, self._queued = None, self._queued - 1
             self._send(prompt, answer, mean, most)
 
-    def _send(self, prompt: int, answer: int, mean: int, most: int) -> None:
+    def _let_go(self, held: Held) -> None:
+        del self.held[held.sequence.owner]
+        if isinstance(self.holder, Learning):
+            self.holder.limits.loads.drop(str(held.sequence.owner))
+
+    def _send(self, prompt: int, answer: int, mean: int, most: int, *, stopped: bool = False) -> None:
         sequence = Sequence(prompt, answer, owner=next(self._ids))
-        held = Held(prompt, mean, most, self.now_ms, sequence)
+        held = Held(prompt, mean, most, self.now_ms, sequence, stopped=stopped)
         if isinstance(self.holder, Learning):
             limits = self.holder.limits
             held.freed_ms = limits.holds(len(self.held) + 1)
@@ -218,10 +166,10 @@ class Busy:
 
     def _outcome(self, sequence: Sequence, finished_ms: int) -> Callable[[], None]:
         def read() -> None:
-            held = self.held.pop(sequence.owner)
+            held = self.held[sequence.owner]
+            self._let_go(held)
             if isinstance(self.holder, Learning):
                 limits, now_ms = self.holder.limits, self.now_ms
-                limits.loads.drop(str(sequence.owner))
                 first_ms = sequence.first_us // 1000 - held.begun_ms if self.streamed else None
                 limits.latencies.took(
                     whole_ms=finished_ms - held.begun_ms, first_ms=first_ms, prompt_tokens=held.prompt,
@@ -243,7 +191,8 @@ class Busy:
         if self._shown is not None:
             self._shown = structs.replace(self._shown, age_ms=now_ms - self._sampled_ms)
         for held in self.held.values():
-            held.tokens = held.sequence.generated if self.streamed else 0
+            before, held.tokens = held.tokens, held.sequence.generated if self.streamed else 0
+            held.moved_ms = now_ms if held.tokens != before else held.moved_ms
         self.holder.reported(self, self._shown)
         self._release()
         self._later(REPORT_MS, self._report)

@@ -44,6 +44,20 @@ def test_a_long_prompt_is_prefilled_in_chunks_and_delays_the_tokens_of_all() -> 
     assert all(gap > 3 * usual for gap in run.gaps(steady)[-3:])
 
 
+def test_a_prompt_that_fits_only_in_part_is_computed_in_vain_again_and_again_unless_whole_prompts_are_asked_for() -> (
+    None
+):
+    for whole in (False, True):
+        run = run_of(replace(TINY, prefix_caching=False, whole_prompts=whole))
+        older, _, long = run.add(4_000, 60), run.add(2_000, 60), run.add(4_000, 1)
+        while older.state is not State.FINISHED:
+            run.step()
+        assert (long.preempted == 0) == whole
+        assert (run.stepper.recomputed_tokens == 0) == whole
+        run.to_the_end()
+        assert long.state is State.FINISHED
+
+
 def test_the_first_token_comes_with_the_end_of_the_prompt() -> None:
     run = run_of()
     short, nothing = run.add(5, 3), run.add(5, 0)

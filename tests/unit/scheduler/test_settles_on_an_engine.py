@@ -8,8 +8,9 @@ import pytest
 from headrace.devkit.engine import H100
 from headrace.devkit.engine.profiles import BLOCK
 from tests.benchmarks.slots import MANY, slots_of
+from tests.support.engine_holders import Fixed, Learning
 from tests.support.engine_load import Kind, Span
-from tests.support.simulated_engine import Busy, Fixed, Learning
+from tests.support.simulated_engine import Busy
 
 CHAT = [Kind(1, 300, 0.5, 150, 0.5, 2_000, 600)]
 PLACES = replace(H100, prefix_caching=False, max_num_seqs=40)

@@ -28,8 +28,8 @@ class Run(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, tag="
 
     `attempts` counts this try, from 1. `charge` is in micro service units, to be echoed. So are `expects`, the tokens that it
     was expected to take, as ceilings count them (0: nobody counts), and `trial`: how many suspects of a death run at this
-    worker now, and nothing else; 0: normal work. `stoppable`: its slot may be taken back for a more
-    urgent tier, so that the text so far is worth having. `text`: it has been stopped before, and goes on from there.
+    worker now, and nothing else; 0: normal work. `stoppable`: its slot may be taken back for a more urgent tier, or its place
+    in a cache, so that the text so far is worth having. `text`: it has been stopped before, and goes on from there.
     """
 
     epoch: Count

@@ -103,7 +103,9 @@ FAILURES: dict[FailureKind, FailureRule] = {
     ),
     _K.WORKER_DRAINED: _ours("The worker was drained and handed the request back."),
     _K.WORKER_NOT_LEASED: _ours("The worker had lost touch and handed the request back unstarted."),
-    _K.PREEMPTED: _ours("The request gave its slot to a more urgent tier."),
+    _K.PREEMPTED: _ours(
+        "The request gave its slot to a more urgent tier, or its place in a cache that was too small."
+    ),
     _K.INVALID_REQUEST: _final(
         Fault.CALLER, 400, "invalid_request_error", "The backend finds the request invalid."
     ),

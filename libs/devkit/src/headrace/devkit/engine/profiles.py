@@ -15,7 +15,9 @@ BLOCK = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One engine. `kv_blocks` of BLOCK tokens each; `by_priority`: vLLM's --scheduling-policy priority."""
+    """One engine. `kv_blocks` of BLOCK tokens each; `by_priority`: vLLM's --scheduling-policy priority. `whole_prompts`: it
+    lets nothing in of which only the first piece fits its cache (vLLM's scheduler_reserve_full_isl).
+    """
 
     name: str
     latency: LatencyModel
@@ -25,6 +27,7 @@ class Profile:
     max_model_len: int = 32_768
     by_priority: bool = False
     prefix_caching: bool = True
+    whole_prompts: bool = False
 
     def __post_init__(self) -> None:
         """Raises ValueError with a sentence for limits that contradict each other."""

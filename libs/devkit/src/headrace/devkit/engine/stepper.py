@@ -207,7 +207,8 @@ class Stepper:
             due = sequence.pace_us == 0 and sequence.stall_at != sequence.generated
             chunk = min(sequence.length - hits * BLOCK, self._budget) if due else 0
             private = -(-(hits * BLOCK + chunk) // BLOCK) - hits
-            if not self.pool.fits(keys[:hits], private):
+            needed = -(-sequence.length // BLOCK) - hits if self.profile.whole_prompts else private
+            if not self.pool.fits(keys[:hits], needed):
                 return
             self._queue.pop()
             self._enter(sequence, keys[:hits], private)

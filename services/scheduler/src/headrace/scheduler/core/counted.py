@@ -34,6 +34,7 @@ class Counted(StrEnum):
     SPILLED = "spilled"
     READ_AGAIN = "read_again"
     PREEMPTED = "preempted"
+    TAKEN_BACK = "taken_back"
     CONTINUED = "continued"
     TEXTS_GONE = "texts_gone"
     REROUTED = "rerouted"

@@ -52,6 +52,7 @@ class Dispatching:
             said=state.said(record.id),
             cached=cached,
             expected=expected,
+            keeps=self._keeps(tracked, worker),
         )
         state.held.add(held)
         if state.ceilings or state.backend_ceilings:
@@ -79,7 +80,7 @@ class Dispatching:
             expects=held.expects,
             dispatched_ms=state.now.wall_ms,
             trial=held.trial,
-            stoppable=self._is_stoppable(record.tier),
+            stoppable=held.keeps,
             text=state.text_of(record.id),
         )
         beside, text = tracked.trace, None if run.text is None else state.texts.of(record.id)
@@ -91,7 +92,9 @@ class Dispatching:
         state.count(Counted.RELEASED)
         self._commands.send(held.lane, run, held=held, value=tracked.value, trace=beside, waited_ms=waited_ms)
 
-    def _is_stoppable(self, tier: str) -> bool:
-        """Whether its slot may be taken back."""
+    def _keeps(self, tracked: Tracked, worker: Worker) -> bool:
+        """Whether its slot may be taken back, or its place in a cache."""
         tiers = self._state.setting.policy.tiers
-        return tiers[tier].preemptible and any(each.headroom_percent for each in tiers.values())
+        if tiers[tracked.record.tier].preemptible and any(each.headroom_percent for each in tiers.values()):
+            return True
+        return tracked.record.plain_text and self._holding.may_want_back(tracked, worker)

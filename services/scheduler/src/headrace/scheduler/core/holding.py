@@ -48,7 +48,7 @@ class Holding:
         limits.look(
             ceiling=report.limit,
             in_flight=self._state.held.count_of(report.boot),
-            own_waiting=sum(self._is_late(each, limits) for each in held),
+            own_waiting=sum(self.is_late(each, limits) for each in held),
             peak=0 if limits.kv_tokens is None else limits.loads.peak,
             held_tokens=self._held_tokens(held, besides, limits),
             boot_ms=boot_ms,
@@ -69,6 +69,11 @@ class Holding:
         held.freed_ms = limits.holds(self._state.held.count_of(held.boot))
         if limits.kv_tokens is not None:
             limits.loads.put(held.id, self._load_when_new(tracked))
+
+    def may_want_back(self, tracked: Tracked, worker: Worker) -> bool:
+        """Whether it is large enough for the worker's cache to be taken back if that thrashes."""
+        limits = self._state.limits.get(worker.boot)
+        return limits is not None and limits.may_want_back(self._load_when_new(tracked))
 
     def nothing_to_release(self) -> None:
         """Nothing waits, or nothing fits: a slot that is free now isn't free because the next is on its way."""
@@ -103,6 +108,16 @@ class Holding:
     def forget(self, boot: str) -> None:
         """The boot is dead, or had lost touch."""
         self._state.limits.pop(boot, None)
+
+    def is_late(self, held: HeldAttempt, limits: BackendLimits) -> bool:
+        """Whether it has no first token although others have had theirs after half of the time."""
+        tracked = self._state.tracked.get(held.id)
+        if tracked is None or not tracked.record.stream or held.tokens or not held.running:
+            return False
+        waits_ms = self._state.now.boot_ms - held.since_ms
+        return limits.latencies.is_late(
+            tracked.record.prompt_tokens, waits_ms - _LATE_MS, self._state.now.boot_ms
+        )
 
     def figures(self) -> tuple[BackendFigures, ...]:
         """For an operator: each live worker's."""
@@ -173,16 +188,6 @@ class Holding:
             tokens = min(tokens, cap * choices)
         left = left_of(tokens // choices, length.mean, length.most, cap)
         return Load(record.prompt_tokens + tokens, left * choices)
-
-    def _is_late(self, held: HeldAttempt, limits: BackendLimits) -> bool:
-        """Whether it has no first token although others have had theirs after half of the time."""
-        tracked = self._state.tracked.get(held.id)
-        if tracked is None or not tracked.record.stream or held.tokens or not held.running:
-            return False
-        waits_ms = self._state.now.boot_ms - held.since_ms
-        return limits.latencies.is_late(
-            tracked.record.prompt_tokens, waits_ms - _LATE_MS, self._state.now.boot_ms
-        )
 
     def _figures_of(self, worker: Worker) -> BackendFigures:
         limits, held = self._state.limits.get(worker.boot), self._state.held.count_of(worker.boot)

@@ -44,6 +44,7 @@ from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.core.spilling import Spilling
 from headrace.scheduler.core.step import Fleet, Inputs, Outputs
 from headrace.scheduler.core.suspicion import Suspicion
+from headrace.scheduler.core.taking_back import TakingBack
 from headrace.scheduler.core.telling import Telling
 from headrace.scheduler.core.ticking import Ticking, TickSent
 from headrace.scheduler.core.when_to_step import WhenToStep
@@ -85,7 +86,7 @@ class PoolCore:
         self._releasing = Releasing(
             state, self._commands, self._endings, returning=returning, quarantine=quarantine,
             dispatching=dispatching, headroom=self._headroom, holding=self._holding, estimating=estimating,
-            routing=routing,
+            routing=routing, taking_back=TakingBack(state, self._commands, self._holding),
         )  # fmt: skip
         self._checkpoints = checkpoints = Checkpoints(state)
         self._leaving = Leaving(state, self._endings, checkpoints)

@@ -63,6 +63,8 @@ class Reconciling:
         held.absence = None
         self._state.missing.pop(held.id, None)
         tokens = tokens_so_far(self._state, held, told.tokens)
+        if tokens != held.tokens:
+            held.moved_ms = self._state.now.boot_ms
         held.tokens, held.running, held.reported = tokens, told.running, True
         tracked = self._state.tracked.get(held.id)
         prompt = held.said + (0 if tracked is None else tracked.record.prompt_tokens)

@@ -20,6 +20,7 @@ from headrace.scheduler.core.quarantine import Quarantine
 from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.room import room_at
 from headrace.scheduler.core.routing import Roomy, Routing
+from headrace.scheduler.core.taking_back import TakingBack
 from headrace.scheduler.core.walking import facts_of
 from headrace.scheduler.decisions.is_it_too_late import is_it_too_late, is_spared
 from headrace.scheduler.decisions.when_expired import expired_as
@@ -46,11 +47,12 @@ class Releasing:
         holding: Holding,
         estimating: Estimating,
         routing: Routing,
+        taking_back: TakingBack,
     ) -> None:
         self._state, self._commands, self._endings = state, commands, endings
         self._returning, self._quarantine, self._dispatching = returning, quarantine, dispatching
         self._headroom, self._holding, self._estimating = headroom, holding, estimating
-        self._routing = routing
+        self._routing, self._taking_back = routing, taking_back
         self._fits_nowhere = False
         self.barred: Set[str] = frozenset()
         """Tiers whose next was stopped too often to be stopped again, and has to wait for that."""
@@ -96,6 +98,7 @@ class Releasing:
         self._holding.may_be_given_nothing(backend_pacing.closed_boots(self._state))
         if not unfinished:
             self._headroom.turn()
+        self._taking_back.turn()
         return unfinished
 
     def _fill(self, workers: list[Roomy]) -> bool:

@@ -8,9 +8,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from headrace.contracts.reports import Gauges
+from headrace.scheduler.decisions.does_its_cache_thrash import Thrash, after_sample, over_its_cache
 from headrace.scheduler.decisions.how_many_requests_fit import Look, RequestLimit, first_limit, next_limit
 from headrace.scheduler.decisions.how_many_to_send_ahead import to_send_ahead
 from headrace.scheduler.decisions.how_many_tokens_fit import CacheLook, Load, Theta, fits, next_theta
+from headrace.scheduler.decisions.whom_to_take_back import is_large
 from headrace.scheduler.state.cache_loads import CacheLoads
 from headrace.scheduler.state.latencies import Latencies
 
@@ -35,6 +37,7 @@ class BackendLimits:
 
     requests: RequestLimit
     theta: Theta = Theta()  # noqa: RUF009 frozen
+    thrash: Thrash = Thrash()  # noqa: RUF009 frozen
     latencies: Latencies = field(default_factory=Latencies)
     gauges: Gauges | None = None
     heard_ms: int = 0
@@ -75,6 +78,21 @@ class BackendLimits:
             return learned
         return learned if learned is not None and 100 * learned >= _SHARED_PERCENT * told else told
 
+    @property
+    def over_cache(self) -> int:
+        """By how many tokens what it holds is more than its cache, if that thrashes; else 0."""
+        gauges = self.gauges
+        if gauges is None or gauges.kv_tokens is None:
+            return 0
+        so_far, kv_tokens = self.loads.so_far, self.kv_tokens
+        return over_its_cache(self.thrash, waiting=gauges.waiting, so_far=so_far, kv_tokens=kv_tokens)
+
+    def may_want_back(self, load: Load) -> bool:
+        """Whether it would be told if its cache thrashed, and such a request were worth taking back then."""
+        gauges, kv_tokens = self.gauges, self.kv_tokens
+        told = gauges is not None and gauges.kv_tokens is not None and gauges.preemptions is not None
+        return told and kv_tokens is not None and is_large(load.so_far + load.left, kv_tokens)
+
     def heard(self, gauges: Gauges | None, boot_ms: int) -> None:
         """Its worker's report said this of the engine; None: it has no gauges."""
         if gauges is None:
@@ -87,6 +105,7 @@ class BackendLimits:
             self.fresh = True
             risen = before is not None and (gauges.preemptions or 0) > (before.preemptions or 0)
             self.preempted = self.preempted or risen
+            self.thrash = after_sample(self.thrash, preempted=risen, boot_ms=boot_ms)
 
     def holds(self, in_flight: int) -> int | None:
         """It was given one more, and holds so many now. When the slot was freed that it takes; None: it had been free."""

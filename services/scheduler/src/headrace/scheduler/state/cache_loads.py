@@ -39,6 +39,10 @@ class CacheLoads:
             self._forecast = None
             self._moved(before, _NOTHING)
 
+    def so_far_of(self, request_id: str) -> int:
+        """What of it is in the cache now; 0: it isn't held."""
+        return self._loads.get(request_id, _NOTHING).so_far
+
     @property
     def so_far(self) -> int:
         """What is in the cache now."""

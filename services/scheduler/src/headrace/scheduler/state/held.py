@@ -63,6 +63,7 @@ class HeldAttempt:
     `spends`: the worker whose backend's ceilings are charged for it, and what; None: none are.
     `said`: tokens of the text that it goes on from; `tokens` are those that it has added.
     `cached`: tokens of its prompt that it is charged for as cached; as many as there are where another owner charged it.
+    `moved_ms`: when its tokens were told to have grown last. `keeps`: its worker was told to keep its text.
     `expected`: what its backend's cache was believed to have of its prompt; None: nothing.
     """
 
@@ -90,6 +91,8 @@ class HeldAttempt:
     said: int = 0
     cached: int = 0
     expected: Expected | None = None
+    moved_ms: int = 0
+    keeps: bool = False
 
 
 class HeldAttempts:
