@@ -4,7 +4,7 @@ Used by tests/integration/scheduler and tests/benchmarks. Everything is turned b
 conditions. When to use it: see scheduler.pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -93,9 +93,9 @@ class Pool:
         """Write to `control`."""
         self.producer.send(message_of(self.place(TopicKind.CONTROL), record), None)
 
-    def submit(self, count: int, tenant: str = "a", tier: str = "batch") -> list[str]:
-        """Let so many requests be accepted; their ids."""
-        return [self._submit_one(tenant, tier) for _ in range(count)]
+    def submit(self, count: int, tenant: str = "a", tier: str = "batch", **more: Any) -> list[str]:
+        """Let so many requests be accepted; their ids. `more`: other fields of their records."""
+        return [self._submit_one(tenant, tier, more) for _ in range(count)]
 
     def results_read(self) -> list[ResultRecord]:
         """All results so far."""
@@ -103,7 +103,7 @@ class Pool:
         self.results += [decode(TopicKind.RESULTS, received.header) for received in found]
         return self.results
 
-    def _submit_one(self, tenant: str, tier: str) -> str:
+    def _submit_one(self, tenant: str, tier: str, more: Mapping[str, Any]) -> str:
         partition = partition_of(tenant, self.policy.topics.tenant_partitions)
         self.submitted += 1
         wall = self.clock.now().wall_ms
@@ -128,9 +128,8 @@ class Pool:
             accepted_ms=wall,
             payload=Payload(size=len(body)),
             gateway=0,
-            max_tokens=10,
-            prompt_tokens=4,
             start_by_ms=wall + ms(_QUEUE_TIMEOUT),
+            **{"max_tokens": 10, "prompt_tokens": 4, **more},
         )
         self.producer.send(message_of(self.place(TopicKind.REQUESTS, partition, tier), record, body), None)
         return made

@@ -13,6 +13,7 @@ from headrace.contracts.commands import Buried, Cancel, Fence, Run
 from headrace.contracts.ids import AttemptId, boot_id
 from headrace.contracts.lifecycle import Status
 from headrace.contracts.outcomes import AttemptRecord, ResultRecord, Verdict
+from headrace.contracts.prefixes import Prefix
 from headrace.contracts.reports import Gone, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import Payload, Usage
@@ -62,8 +63,8 @@ class LiveWorker:
         if self.pool.clock.now().boot_ms - self._reported_ms >= 50:
             self.report()
 
-    def report(self) -> None:
-        """Say what is held."""
+    def report(self, begun: tuple[Prefix, ...] = ()) -> None:
+        """Say what is held, and with what the prompts began that were begun last."""
         self._reported_ms = self.pool.clock.now().boot_ms
         held = tuple(held_of(run) for run in self._held.values())
         report = Report(
@@ -75,6 +76,7 @@ class LiveWorker:
             limit=self.limit,
             held=held,
             draining=self.draining,
+            ran=begun,
         )
         self._send(message_of(self.pool.place(TopicKind.WORKERS), report))
 
@@ -84,6 +86,14 @@ class LiveWorker:
         result's.
         """
         return not self._held
+
+    def begun(self) -> tuple[Prefix, ...]:
+        """What a new owner is told."""
+        return ()
+
+    def usage_of(self, run: Run) -> Usage:  # noqa: ARG002
+        """What its engine says that an attempt used."""
+        return Usage(prompt_tokens=4, completion_tokens=3)
 
     def leave(self) -> None:
         """Say goodbye. Only once `empty`: what it still held would run again elsewhere."""
@@ -105,7 +115,7 @@ class LiveWorker:
         self.commands.append(command)
         if isinstance(command, Fence):
             self._epoch = max(self._epoch, command.epoch)
-            self.report()
+            self.report(self.begun())
         elif isinstance(command, Buried) and command.boot == self.boot:
             self._register_anew()
         elif isinstance(command, Run) and command.boot == self.boot and command.epoch >= self._epoch:
@@ -162,7 +172,7 @@ class LiveWorker:
             status=self._answered[run.attempt],
             charge=run.charge,
             expects=run.expects,
-            usage=Usage(prompt_tokens=4, completion_tokens=3),
+            usage=self.usage_of(run),
         )
         self._send(
             message_of(self.pool.place(TopicKind.ATTEMPTS, run.request.partition), record), run.attempt

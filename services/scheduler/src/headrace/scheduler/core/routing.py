@@ -25,6 +25,7 @@ from headrace.scheduler.decisions.who_may_pass import (
     near,
     saved_most,
 )
+from headrace.scheduler.state.cached_prefixes import CachedPrefixes
 from headrace.scheduler.state.held import Expected, HeldAttempt
 from headrace.scheduler.state.tenant_queue import FlowQueue
 from headrace.scheduler.state.tracked import Tracked
@@ -56,11 +57,16 @@ class Routing:
     """The hints' effect."""
 
     def __init__(self, state: PoolState, estimating: Estimating) -> None:
-        self._state, self._estimating, self._caches = state, estimating, state.workers.caches
+        self._state, self._estimating = state, estimating
         self._largest: dict[str, int] = {}
         """By tier: the most by which a charge with hints has moved a counter."""
         self._setting: Setting | None = None
         self._adapters = False
+
+    @property
+    def _caches(self) -> CachedPrefixes:
+        """Those of the workers that are known now: a new owner gets those that it followed while it stood by."""
+        return self._state.workers.caches
 
     def instead_of(self, first: Tracked, roomy: Sequence[Roomy], slots: int, fits: _Fits) -> Tracked | None:
         """Who runs now of those near the first in line: the first, or one that has more in a cache where there is room.
