@@ -1,16 +1,16 @@
 """`python -m tests.support.checker FILE`: judges a saved history; exit status 1 when a promise was broken."""
 
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 from tests.support.checker.history import load
 from tests.support.checker.judging import coverage, judge, told
-from tests.support.entry import parser_of
 
 
 def main() -> int:
     """The command line."""
-    parser = parser_of(__spec__, __doc__)
+    parser = ArgumentParser("python -m tests.support.checker", description="Judges a saved history.")
     parser.add_argument("file", type=Path, help="a history.jsonl of a drill")
     history = load(parser.parse_args().file)
     print(", ".join(f"{count} {name}" for name, count in coverage(history).items()))  # noqa: T201
