@@ -34,3 +34,10 @@ def newest_values(bus: Bus, place: Place) -> dict[bytes | None, bytes | None]:
 
         eventually(at_end, "all that is committed")
     return found
+
+
+def trim(bus: Bus, before: Mapping[Place, int]) -> None:
+    """Delete all records below these offsets."""
+    with closing(bus.trims("test")) as trims:
+        answer = eventually(trims.ask(before).answer, "the logs to be trimmed")
+    assert answer == dict(before)

@@ -19,6 +19,7 @@ from headrace.bus.ports import (
 )
 from tests.contract.bus.conftest import DELIVERY, SOON, Bench
 from tests.support.eventually import eventually, eventually_async
+from tests.support.log_ends import trim
 
 NONE_COMES = timedelta(milliseconds=300)
 
@@ -185,7 +186,7 @@ async def test_ends_and_times_are_the_brokers(bench: Bench) -> None:
 async def test_a_trimmed_position_is_gone_for_an_async_reader_too(bench: Bench) -> None:
     (place,) = bench.topic("t")
     bench.write(place, b"0", b"1", b"2")
-    bench.bus.topics("t").trim({place: 2})
+    trim(bench.bus, {place: 2})
     async with reading(bench, place, position=1) as reader:
         for _ in range(2):
             with pytest.raises(PositionGoneError) as gone:

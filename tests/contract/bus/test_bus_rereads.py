@@ -6,6 +6,7 @@ from headrace.bus.messages import Place
 from headrace.bus.ports import PositionGoneError, Rereads, Run, RunRead
 from tests.contract.bus.conftest import Bench, read_values
 from tests.support.eventually import eventually
+from tests.support.log_ends import trim
 
 LIMIT = 100
 
@@ -136,9 +137,7 @@ def test_a_marker_between_is_left_out(bench: Bench) -> None:
 def test_a_run_that_was_trimmed_is_said_to_be_gone(bench: Bench) -> None:
     (place,) = bench.topic("t")
     written(bench, place, 10)
-    topics = bench.bus.topics("admin")
-    topics.trim({place: 5})
-    topics.close()
+    trim(bench.bus, {place: 5})
     rereads = bench.bus.rereads("again")
     rereads.ask(Run(place, 3, 4))
     raised: list[PositionGoneError] = []

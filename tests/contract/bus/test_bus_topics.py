@@ -44,19 +44,6 @@ def test_a_topic_grows_and_its_settings_change_one_by_one(bench: Bench) -> None:
         topics.add_partitions(place.topic, 2)
 
 
-def test_trimming_deletes_what_is_below_and_nothing_else(bench: Bench) -> None:
-    topics = bench.bus.topics("t")
-    (place,) = bench.topic("t")
-    bench.write(place, b"0", b"1", b"2")
-    topics.trim({place: 1})
-    topics.trim({})
-    assert read_values(bench.reader(place), 2) == [b"1", b"2"]
-    with pytest.raises(BusError):
-        topics.trim({place: 100})
-    with pytest.raises(BusError):
-        topics.trim({Place(place.topic + ".no", 0): 0})
-
-
 class StillStarting:
     """Topics of brokers that take part in nothing yet: `refusals` times."""
 

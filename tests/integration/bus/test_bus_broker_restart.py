@@ -177,8 +177,8 @@ def test_a_group_goes_on_reading_and_trimming_works_again(
 ) -> None:
     producer = bus.loop_producer("producer", delivery_timeout=PATIENT)
     reader = bus.group_reader("reader", place.topic)
-    topics = bus.topics("topics")
-    topics.trim({place: 0})
+    trims = bus.trims("trims")
+    eventually(trims.ask({place: 0}).answer, "trimming before")
     positions = {place: 0}
     read: list[bytes | None] = []
     sent = 0
@@ -200,7 +200,8 @@ def test_a_group_goes_on_reading_and_trimming_works_again(
     with turned(turn) as well:
         kill_and_restart(cluster, lambda: well() and len(read))
     assert read == [b"%d" % number for number in range(len(read))]
-    topics.trim({place: 10})
+    assert eventually(trims.ask({place: 10}).answer, "trimming afterwards") == {place: 10}
+    trims.close()
     producer.close()
     reader.close()
 

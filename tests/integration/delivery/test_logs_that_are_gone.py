@@ -16,6 +16,7 @@ from headrace.result_delivery.ports import DatabaseGoneError
 from headrace.result_delivery.wiring import topics_of
 from tests.support.delivery import POLICY, FaultyBus, Member, apply, produce, rows, topic
 from tests.support.eventually import eventually
+from tests.support.log_ends import trim
 from tests.support.results import attempt, attempt_message, result, result_message
 
 RESULTS, ATTEMPTS = topic(TopicKind.RESULTS), topic(TopicKind.ATTEMPTS)
@@ -83,7 +84,7 @@ def test_a_topic_that_is_made_anew_under_it_is_noticed(
 
 def test_a_new_database_does_not_take_a_trimmed_log_for_a_whole_one(bus: FaultyBus, database: str) -> None:
     produce(bus, [*attempts(range(3)), *results(range(2))])
-    bus.topics("test").trim({Place(ATTEMPTS, 0): 2})
+    trim(bus, {Place(ATTEMPTS, 0): 2})
     member = Member(bus, database)
     member.turn_until(lambda: count(database, "results") == 2 and member.troubles, "it says so")
     assert "offset 0 of headrace.attempts.main/0 is gone" in member.troubles[0]

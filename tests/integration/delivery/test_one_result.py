@@ -28,6 +28,7 @@ from tests.integration.delivery.answered import (
 )
 from tests.support.delivery import POLICY, FaultyBus, Killed, Member, apply, produce, records_in, rows
 from tests.support.eventually import eventually
+from tests.support.log_ends import trim
 
 
 def test_a_result_is_stored_told_and_published_once(bus: FaultyBus, database: str) -> None:
@@ -157,7 +158,7 @@ def test_a_log_that_begins_beyond_the_position_stops_it_with_a_sentence(
     member.turn_until(lambda: len(stored(database)) == 4, "it commits")
     member.leave()
     produce(bus, answers(range(4, 8), partitions=1))
-    bus.topics("test").trim({Place(RESULTS, 0): 6})
+    trim(bus, {Place(RESULTS, 0): 6})
     produce(bus, answers(range(9, 10)))
     successor = Member(bus, database, "two")
     successor.turn_until(lambda: successor.troubles, "it says so")

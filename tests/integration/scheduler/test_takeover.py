@@ -15,6 +15,7 @@ from headrace.contracts.topics import TopicKind
 from headrace.scheduler.service import NoPoolLeftError
 from tests.support.delivery import records_in
 from tests.support.eventually import eventually
+from tests.support.log_ends import trim
 from tests.support.scheduler.live import FAST, Pool, turn_until
 from tests.support.scheduler.live_worker import LiveWorker
 
@@ -122,7 +123,7 @@ def test_an_owner_that_lags_behind_the_hour_of_reports_rebuilds_by_itself(pool: 
     while grown < before + 3:  # the owner is paused, and what it hasn't read of `workers` expires
         worker.turn()
         grown = end_of(pool, where)
-    pool.bus.topics("test").trim({where: grown})
+    trim(pool.bus, {where: grown})
     pool.submit(1)
     turn_until(pool, [scheduler.turn, worker.turn], lambda: len(pool.results_read()) == 2)
     scheduler.stop()
@@ -135,7 +136,7 @@ def test_a_log_that_was_trimmed_beyond_a_needed_position_stops_the_pool_with_a_s
     where = pool.place(TopicKind.REQUESTS, partition_of("a", 2), "batch")
     turn_until(pool, [first.turn], lambda: bool(records(pool, pool.place(TopicKind.STATE), TopicKind.STATE)))
     first.stop()
-    pool.bus.topics("test").trim({where: 2})
+    trim(pool.bus, {where: 2})
     second = pool.scheduler("two")
     with pytest.raises(
         NoPoolLeftError, match=rf"needs {where.topic}/{where.partition} from offset 0 on.*bring it back"

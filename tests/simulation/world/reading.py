@@ -138,15 +138,6 @@ class SimTopics:
         """As Topics.set_configs."""
         raise BusError("the simulated topics never change")
 
-    def trim(self, before: Mapping[Place, int]) -> None:
-        """As Topics.trim."""
-        for place, offset in before.items():
-            if self._process.is_out(place):
-                raise BusUnavailableError(f"{place.topic}/{place.partition} doesn't answer")
-            self._process.step()
-            self._process.stage.broker.trim(place, offset)
-            self._process.stage.saw("trimmed log")
-
     def close(self) -> None:
         """As Topics.close."""
 

@@ -218,7 +218,7 @@ class FoundTopic:
 
 
 class Topics(Protocol):
-    """The administrator's side. Called by `headrace topics`, start-up checks and the owner's trimming."""
+    """The administrator's side. Called by `headrace topics` and start-up checks."""
 
     def describe(self, names: Sequence[str]) -> dict[str, FoundTopic]:
         """Those of the names that exist. Waits; raises BusUnavailableError."""
@@ -234,10 +234,6 @@ class Topics(Protocol):
 
     def set_configs(self, name: str, configs: Mapping[str, str]) -> None:
         """Change these settings and no others."""
-        ...
-
-    def trim(self, before: Mapping[Place, int]) -> None:
-        """Delete all records below these offsets."""
         ...
 
     def close(self) -> None:

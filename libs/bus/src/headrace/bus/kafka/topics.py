@@ -19,9 +19,7 @@ from headrace.bus.kafka.admin_types import (
     TopicDescription,
 )
 from headrace.bus.kafka.connection import ANSWER_WITHIN, KafkaConnection
-from headrace.bus.kafka.narrowing import at
 from headrace.bus.kafka.verdicts import error_in
-from headrace.bus.messages import Place
 from headrace.bus.ports import BusError, BusUnavailableError, FoundTopic
 from headrace.contracts.topics import Topic
 
@@ -131,15 +129,6 @@ class KafkaTopics:
             f"changing the settings of {name} failed",
         )
         self._await_shown(lambda: self._configs([name])[name].items() >= dict(configs).items())
-
-    def trim(self, before: Mapping[Place, int]) -> None:
-        """As Topics.trim."""
-        if before:
-            partitions = [at(place, offset) for place, offset in before.items()]
-            self._do(
-                lambda client: client.delete_records(partitions, request_timeout=_WAIT_S),
-                "trimming failed",
-            )
 
     def _do(self, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]], what: str) -> None:
         for answer in self._admin.wait(ask, what).values():

@@ -56,10 +56,5 @@ class MemoryTopics:
         """As Topics.set_configs."""
         self._broker.change(name, configs=configs)
 
-    def trim(self, before: Mapping[Place, int]) -> None:
-        """As Topics.trim."""
-        for place, offset in before.items():
-            self._broker.trim(place, offset)
-
     def close(self) -> None:
         """As Topics.close."""
