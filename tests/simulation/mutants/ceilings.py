@@ -141,6 +141,10 @@ def what_ended_without_an_owner_is_never_corrected(patches: Patches) -> None:
     patches.set(pacing, "ended", ended)
 
 
+def the_next_owner_counts_prompts_again(patches: Patches) -> None:
+    patches.set(believing, "prompt_of", lambda _state, held: held.said)
+
+
 def a_workers_word_lowers_debts(patches: Patches) -> None:
     patches.set(Reserved, "until", lambda self, _took: self.tokens)
 
@@ -212,6 +216,12 @@ CEILINGS = (
         _OWED,
         what_ended_without_an_owner_is_never_corrected,
         "test_ceilings_of_cached_prompts::test_what_ended_while_nobody_owned_the_pool_counts_as_far_as_it_took_more",
+    ),
+    Mutant(
+        "the next owner counts prompts again",
+        "an attempt is counted once",
+        the_next_owner_counts_prompts_again,
+        "test_ceilings_of_cached_prompts::test_what_an_answer_took_beyond_before_a_change_of_owner_is_counted_once",
     ),
     Mutant(
         "a worker's word lowers debts",

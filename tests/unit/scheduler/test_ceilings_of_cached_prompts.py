@@ -102,6 +102,18 @@ def test_what_a_checkpoint_knows_is_counted_once_and_what_it_takes_beyond_by_who
     assert 6_900 <= owed_ms(case) - grown <= 7_100
 
 
+def test_what_an_answer_took_beyond_before_a_change_of_owner_is_counted_once() -> None:
+    """A thousand were expected; both owners hear of 4,000 beside its prompt, the first one before its checkpoint."""
+    case = learnt()
+    run = released(case)
+    lived(case, 2_000, (held_of(run, tokens=4_000),))
+    free_at_ms = case.world.now_ms + owed_ms(case)
+    assert owed_ms(case) > 2_000
+    adopted(case, run, tokens=4_000)
+    lived(case, 1_000, (held_of(run, tokens=4_000),))
+    assert case.world.now_ms + owed_ms(case) <= max(free_at_ms, case.world.now_ms) + 100
+
+
 def test_what_ended_while_nobody_owned_the_pool_counts_as_far_as_it_took_more() -> None:
     for took, counts_ms in ((9_000, 8_000), (1_000, 0), (10, 0)):
         case = learnt()

@@ -50,7 +50,13 @@ def tokens_expected(state: PoolState, held: HeldAttempt) -> int:
     """
     told = held.expects or most_tokens(held.charge, state.setting.pool_policy.cost)
     most = _most(state, state.tracked.look(held.id), None, said=held.said)
-    return min(max(told, held.said + held.tokens), sum(most))
+    return min(max(told, prompt_of(state, held) + held.tokens), sum(most))
+
+
+def prompt_of(state: PoolState, held: HeldAttempt) -> int:
+    """Tokens of its prompt, as they were estimated, and of the text that it goes on from; only those while it isn't read."""
+    tracked = state.tracked.look(held.id)
+    return held.said + (0 if tracked is None else tracked.record.prompt_tokens)
 
 
 def _most(state: PoolState, tracked: Tracked | None, own: HeldAttempt | None, *, said: int) -> Most:

@@ -11,7 +11,7 @@ from headrace.contracts.reports import Held, Report
 from headrace.contracts.topics import TopicKind
 from headrace.contracts.values import MOST_TOKENS
 from headrace.scheduler.core import pacing
-from headrace.scheduler.core.believing import tokens_so_far
+from headrace.scheduler.core.believing import prompt_of, tokens_so_far
 from headrace.scheduler.core.commands import Commands
 from headrace.scheduler.core.counted import Counted
 from headrace.scheduler.core.pool_state import PoolState
@@ -66,8 +66,7 @@ class Reconciling:
         if tokens != held.tokens:
             held.moved_ms = self._state.now.boot_ms
         held.tokens, held.running, held.reported = tokens, told.running, True
-        tracked = self._state.tracked.get(held.id)
-        prompt = held.said + (0 if tracked is None else tracked.record.prompt_tokens)
+        prompt = prompt_of(self._state, held)
         cost = self._state.setting.pool_policy.cost
         charge = raised_charge(held.charge, tokens, prompt, cost, cached=held.cached)
         if charge > held.charge:
