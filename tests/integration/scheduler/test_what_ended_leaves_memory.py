@@ -7,7 +7,7 @@ import pytest
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.runtime.policy_file import load_policy
-from tests.support.scheduler.live import Pool, turn_until
+from tests.support.scheduler.live import Ownerships, Pool, turn_until
 from tests.support.scheduler.live_worker import LiveWorker
 from tests.support.scheduler.pure import POOL
 from tests.support.scheduler.replica import Replica
@@ -38,9 +38,14 @@ def pool(kafka: str, prefix: str, tmp_path: Path) -> Iterator[Pool]:
 @pytest.fixture
 def owner(kafka: str, pool: Pool, tmp_path: Path) -> Iterator[Replica]:
     """Of that pool."""
-    replica = Replica(tmp_path, kafka, pool.prefix, "one")
-    yield replica
-    replica.end()
+    replica, owners = Replica(tmp_path, kafka, pool.prefix, "one"), Ownerships(pool)
+    try:
+        turn_until(pool, [], replica.has_started)
+        turn_until(pool, [], lambda: owners.open_by("one"))
+        yield replica
+    finally:
+        owners.close()
+        replica.end()
 
 
 @pytest.mark.kafka
