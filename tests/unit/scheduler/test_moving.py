@@ -82,6 +82,9 @@ def test_all_that_wait_and_fit_go_and_what_came_later_stays() -> None:
     assert asked(pools).may_go == 2
     assert asked(pools, selection=ordered.selection).moved == 5, "who ordered it is told what came of it"
     assert asked(pools).moved is None, "nobody ordered that"
+    pools.world.append(message_of(control(), ordered))
+    pools.run(2_000)
+    assert asked(pools, selection=ordered.selection).moved == 0, "ordered again, it found nobody"
     assert not state_of(pools).bulk_moves
     assert needed_from.control_to_keep(state_of(pools)) == len(pools.world.logs[control()])
 
