@@ -233,6 +233,24 @@ def test_nobody_is_lifted_for_what_was_served_before_it_was_passed_over() -> Non
     assert both.accounts["b"].value == 10, "the least of those who have their part, and not lifted"
 
 
+def test_who_is_left_over_is_looked_at_as_soon_as_the_limit_passes_the_first_of_them() -> None:
+    """`a`, `b` and `e` have 1, 2 and 3 slots, which are let back in this order."""
+    both = Both()
+    for name in "fabe":
+        both.enter(name)
+    for whose, cost in (("a", 9), ("b", 5), ("e", 1), ("f", 60), ("e", 1), ("e", 9), ("b", 9)):
+        assert both.search(9) == whose
+        both.pick(9, cost)
+    both.end("f", 60)
+    both.pick(1, 0)
+    assert sorted(both.turns.those_over()) == ["a", "b", "e"]
+    both.pick(6, 9)
+    assert sorted(both.turns.those_over()) == ["b", "e"]
+    both.leave("a")
+    both.pick(6, 0)
+    assert sorted(both.turns.those_over()) == ["e"]
+
+
 def test_long_runs_leave_no_more_entries_than_tenants_need() -> None:
     both = Both()
     for name in "abc":
