@@ -58,7 +58,9 @@ class Backend:
     def start(self, work: Work, *, zombie: bool) -> None:
         """A call begins. `zombie`: its worker has stood still past its lease."""
         stage, attempt, request = self._stage, work.run.attempt, work.run.request
-        ran = Ran(request.id, attempt, work.run.boot, work.run.epoch, stage.now_ms, zombie=zombie)
+        ran = Ran(
+            request.id, attempt, work.run.boot, work.run.epoch, stage.now_ms, zombie=zombie, hop=request.hop
+        )
         self.ran.append(ran)
         self._unwritten[attempt] = ran
         before, count = self._handed(work), stage.rng.randint(1, 8)

@@ -34,6 +34,7 @@ class Ran:
     why: str = ""
     disturbed: bool = False
     zombie: bool = False
+    hop: int = 0
     """Whether it was begun by a worker that had stood still past its lease."""
     tokens: int = 0
 

@@ -72,7 +72,7 @@ def _runs(world: World) -> Iterator[past.Entry]:
         for run in worker.runs:
             yield past.Run(
                 id=run.request, attempt=(run.attempt.epoch, run.attempt.sequence), worker=worker.name, boot=run.boot,
-                start_ms=run.began_ms, end_ms=run.ended_ms,
+                start_ms=run.began_ms, end_ms=run.ended_ms, hop=run.hop,
             )  # fmt: skip
             if run.disturbed:
                 yield past.Death(worker=worker.name, boot=run.boot, at_ms=run.began_ms)

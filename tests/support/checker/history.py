@@ -57,10 +57,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="run"):
-    """An engine worked on an attempt. `start_ms`: when the attempt was released or begun, whichever is known."""
+    """An engine worked on an attempt. `start_ms`: when the attempt was released or begun, whichever is known. `hop`: its
+    request had been passed on to another pool so often; each pool counts attempts by itself.
+    """
 
     id: str
     attempt: AttemptKey
+    hop: int = 0
     worker: str | None = None
     boot: str | None = None
     engine: str | None = None

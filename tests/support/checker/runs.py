@@ -21,8 +21,8 @@ def run_again(history: History) -> Iterator[str]:
         runs[run.id].append(run)
     failed, deaths = _failures(history), history.of(Death)
     for request, mine in runs.items():
-        for earlier, later in pairwise(sorted(mine, key=lambda run: run.attempt)):
-            if earlier.attempt == later.attempt:
+        for earlier, later in pairwise(sorted(mine, key=lambda run: (run.hop, run.attempt))):
+            if (earlier.hop, earlier.attempt) == (later.hop, later.attempt):
                 yield f"{request}: attempt {earlier.attempt} ran twice"
             elif not _has_reason(earlier, later, failed, deaths):
                 yield f"{request}: {earlier.attempt} neither failed nor lost {earlier.worker}, and {later.attempt} ran"

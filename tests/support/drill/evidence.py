@@ -108,7 +108,12 @@ def runs_of(work: list[Record], workers: list[Record], journals: Iterable[Path])
         request, boot = each.record["request"]["id"], each.record["boot"]
         times = starts[f"{request}-{epoch}.{sequence}"] or ((epoch, sequence) in reported)
         run = Run(
-            id=request, attempt=(epoch, sequence), worker=names.get(boot), boot=boot, start_ms=each.at_ms
+            id=request,
+            attempt=(epoch, sequence),
+            worker=names.get(boot),
+            boot=boot,
+            start_ms=each.at_ms,
+            hop=each.record["request"].get("hop", 0),
         )
         found += [run] * times
     return found

@@ -260,6 +260,18 @@ def test_a_failure_that_only_the_history_notes_is_a_reason() -> None:
     assert judge(history) == []
 
 
+def test_another_pools_attempts_come_after_those_before_it_was_passed_on() -> None:
+    """Each pool counts its own: the second may have a lesser number, or the same."""
+    for first, second in (((4, 2), (2, 15)), ((2, 4), (2, 4))):
+        history = good()
+        history.add(
+            Run(id="e", attempt=first, worker="w2", boot="b2", start_ms=10),
+            Death(worker="w2", boot="b2", at_ms=20),
+            Run(id="e", attempt=second, worker="w3", boot="b3", start_ms=30, hop=1),
+        )
+        assert judge(history) == []
+
+
 def test_what_nobody_looked_at_breaks_no_rule() -> None:
     assert judge(History([Accepted(id="a"), attempt(0, "a", "done", (1, 1), 1)])) == []
 
