@@ -50,7 +50,10 @@ def lie_in_attempt(
 
 def holds_nul(*texts: str | None) -> bool:
     """Whether one has a NUL character: PostgreSQL stores none, so such a record would block its partition for ever."""
-    return "\0" in "".join(filter(None, texts))
+    for text in texts:  # noqa: SIM110 asked of every record, and a generator costs more than the search
+        if text and "\0" in text:
+            return True
+    return False
 
 
 def _place_of_attempt(

@@ -32,7 +32,7 @@ from headrace.scheduler.core.returning import Returning
 from headrace.scheduler.core.routing import Routing
 from headrace.scheduler.core.same_log import note_leader
 from headrace.scheduler.core.suspicion import FailedAttempt, Suspicion
-from headrace.scheduler.decisions.is_it_true import Before, Known, lie_about_request, lie_in_order
+from headrace.scheduler.decisions.is_it_true import Before, lie_about_request, lie_in_order
 from headrace.scheduler.state.partitions import RequestPartition
 from headrace.scheduler.state.tracked import Phase
 
@@ -112,7 +112,7 @@ class AttemptLog:
         known = tracked is not None and (tracked.origin, tracked.record.hop) == (record.origin, record.hop)
         lie = lie_in_attempt(record, pool=state.setting.pool, tier=tier, partition=partition, known=known)
         if lie is None and tracked is not None:
-            lie = lie_about_request(record, Known(tracked.origin, tracked.record.tenant))
+            lie = lie_about_request(record, origin=tracked.origin, tenant=tracked.record.tenant)
         before = self._before(outcome)
         return lie or lie_in_order(record, epoch=state.epoch, sequence=state.sequence, before=before)
 

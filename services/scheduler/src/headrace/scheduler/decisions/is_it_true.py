@@ -15,13 +15,6 @@ from headrace.contracts.reports import Report
 from headrace.contracts.values import Origin
 
 
-class Known(NamedTuple):
-    """What the owner has read of the request itself."""
-
-    origin: Origin
-    tenant: str
-
-
 class Before(NamedTuple):
     """The latest attempt of the request that the owner knows of, and how many tries it is."""
 
@@ -29,11 +22,11 @@ class Before(NamedTuple):
     attempts: int
 
 
-def lie_about_request(record: AttemptRecord, known: Known) -> Lie | None:
-    """What it says of its request, which the owner has read."""
-    if known.tenant != record.tenant:
+def lie_about_request(record: AttemptRecord, *, origin: Origin, tenant: str) -> Lie | None:
+    """What it says of its request, which the owner has read, and which is this tenant's and stands there."""
+    if tenant != record.tenant:
         return Lie(FailureKind.FOREIGN_TENANT, "Its tenant isn't that of its request.")
-    if known.origin != record.origin:
+    if origin != record.origin:
         return Lie(FailureKind.LYING_ATTEMPT, "Its origin isn't that of its request.")
     return None
 

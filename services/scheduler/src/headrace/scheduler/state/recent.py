@@ -32,12 +32,13 @@ class ByMinute(Generic[T]):
         """Remember it; the piece it went into, or None when it is known already."""
         if member in self._members:
             return None
-        piece = (minute, self._last.setdefault(minute, 0))
-        if len(self.pieces.setdefault(piece, [])) >= PIECE:
-            self._last[minute] += 1
-            piece = (minute, self._last[minute])
-            self.pieces[piece] = []
-        self.pieces[piece].append(member)
+        piece = (minute, self._last.get(minute, 0))
+        members = self.pieces.get(piece)
+        if members is None or len(members) >= PIECE:
+            piece = (minute, 0 if members is None else piece[1] + 1)
+            self._last[minute] = piece[1]
+            members = self.pieces[piece] = []
+        members.append(member)
         self._members.add(member)
         return piece
 
