@@ -23,6 +23,7 @@ from typing import Any
 
 from headrace.bus.kafka import KafkaBus, KafkaConnection
 from headrace.devkit.kafka import KafkaCluster
+from headrace.runtime.garbage import freeze_what_is_loaded
 from headrace.runtime.policy_file import load_policy
 from headrace.scheduler.owning import Owning
 from headrace.scheduler.service import Scheduler
@@ -138,6 +139,7 @@ def main() -> int:
     parser.add_argument("--kib", type=float, nargs="+", default=[1, 5, 48], help="sizes; default: 1 5 48")
     parser.add_argument("--profile", action="store_true", help="slower: compare its shares, not its rates")
     given = parser.parse_args()
+    freeze_what_is_loaded()  # as whatever makes a loop the process does
     rates = dict[float, float]()
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(heap="1g") as broker:
         for kib in given.kib:
